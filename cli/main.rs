@@ -1,0 +1,3 @@
+//! The `seqio` program.
+
+fn main() {}

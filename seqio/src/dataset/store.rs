@@ -1,0 +1,42 @@
+//! Random access to the examples that stand above the order: what a cache offers, and what packing is planned from.
+
+use std::fmt::Debug;
+
+use crate::example::{ExampleId, Origin};
+
+/// Why a stored example cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
+pub struct StoreError {
+    /// What is wrong, with shard and batch, and what to do.
+    pub problem: String,
+}
+
+/// Examples 0..n of one split, numbered in storage order, with the token features they have.
+///
+/// Laws: reads are pure; any number of threads may read; `lengths` touches no tokens.
+pub trait ExampleStore: Debug + Send + Sync {
+    /// Number of examples.
+    fn num_examples(&self) -> u64;
+
+    /// Names of the token features, sorted. Features are numbered by their place here.
+    fn features(&self) -> &[String];
+
+    /// Writes the length of `feature` in each of `examples` to `out`, which has the same length.
+    fn lengths(&self, feature: usize, examples: &[u64], out: &mut [u32]);
+
+    /// Writes the ids `from..from + out.len()` of a sequence to `out`. The range lies inside the sequence.
+    fn read_tokens(
+        &self,
+        feature: usize,
+        example: u64,
+        from: usize,
+        out: &mut [i32],
+    ) -> Result<(), StoreError>;
+
+    /// Identity of an example.
+    fn id(&self, example: u64) -> Result<ExampleId, StoreError>;
+
+    /// Where an example came from; `Origin::row` counts records of the file from 0.
+    fn origins(&self, example: u64) -> Result<Vec<Origin>, StoreError>;
+}

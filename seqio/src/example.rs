@@ -1,0 +1,128 @@
+//! Examples on their way through the steps: columns, and for each row its identity and where it came from.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use arrow::array::RecordBatch;
+use serde::{Deserialize, Serialize};
+
+/// The identity of an example: a 128-bit hash of (source name, file name below the pattern's fixed prefix, start
+/// of the range, ordinal of the raw record in it).
+///
+/// It depends on the data alone: never on threads, on other files or on whether neighbouring rows are well formed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExampleId(pub [u8; 16]);
+
+impl ExampleId {
+    /// Hashes the parts of an id. Lengths are hashed with the strings, so that no two tuples collide by joining.
+    pub fn new(source: &str, file: &str, range_start: u64, ordinal: u64) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for text in [source, file] {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.update(&range_start.to_le_bytes());
+        hasher.update(&ordinal.to_le_bytes());
+        Self::truncate(&hasher.finalize())
+    }
+
+    /// The place of this example in a shuffled cache: examples are stored sorted by (this, id).
+    pub fn shuffle_key(&self, cache_seed: u64) -> [u8; 16] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&cache_seed.to_le_bytes());
+        hasher.update(&self.0);
+        Self::truncate(&hasher.finalize()).0
+    }
+
+    fn truncate(hash: &blake3::Hash) -> Self {
+        let mut id = [0; 16];
+        id.copy_from_slice(&hash.as_bytes()[..16]);
+        Self(id)
+    }
+}
+
+impl fmt::Debug for ExampleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A stretch of a source file that an example was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Origin {
+    /// Index into the split's list of files (`DataSource::files`).
+    pub file: u32,
+    /// Ordinal of the raw record: within its range while a range is read, within its file once cached.
+    pub row: u64,
+    /// First byte of the record in the decompressed file; for Parquet the row within its row group.
+    pub offset: u64,
+    /// Bytes of the record; 0 for Parquet.
+    pub length: u64,
+}
+
+/// What is known of a row besides its columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExampleRow {
+    /// The example's identity.
+    pub id: ExampleId,
+    /// Where it came from: one entry for each raw record that it was made from.
+    pub origins: Vec<Origin>,
+}
+
+/// What encoding met that a reader of the statistics wants to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EncodeCounts {
+    /// Ids equal to the vocabulary's unknown id.
+    pub unknown: u64,
+    /// Spellings of special tokens (`<s>`, `<|endoftext|>`, `<extra_id_0>` …) met in the text, matched or not.
+    pub special_spellings: u64,
+}
+
+impl std::ops::AddAssign for EncodeCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.unknown += other.unknown;
+        self.special_spellings += other.special_spellings;
+    }
+}
+
+/// A chunk of examples: `columns` and `rows` have the same length and order.
+#[derive(Clone, Debug)]
+pub struct Examples {
+    /// The data.
+    pub columns: RecordBatch,
+    /// Identity and origin of each row.
+    pub rows: Vec<ExampleRow>,
+    /// Sums over the steps run so far, by feature.
+    pub counts: BTreeMap<String, EncodeCounts>,
+}
+
+impl Examples {
+    /// Pairs columns with their rows.
+    ///
+    /// # Panics
+    /// If the numbers of rows differ.
+    pub fn new(columns: RecordBatch, rows: Vec<ExampleRow>) -> Self {
+        assert_eq!(columns.num_rows(), rows.len(), "every row has an id");
+        Self { columns, rows, counts: BTreeMap::new() }
+    }
+
+    /// The same rows with other columns: what a one-to-one step returns.
+    ///
+    /// # Panics
+    /// If the numbers of rows differ.
+    pub fn with_columns(mut self, columns: RecordBatch) -> Self {
+        assert_eq!(columns.num_rows(), self.rows.len(), "a one-to-one step keeps every row");
+        self.columns = columns;
+        self
+    }
+
+    /// Number of examples.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are no examples.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}

@@ -1,0 +1,22 @@
+//! seqio: tasks, vocabularies, preprocessing, order, packing and batches for language-model data.
+
+mod batch;
+mod dataset;
+mod example;
+mod feature;
+mod preprocess;
+mod source;
+mod text;
+mod vocabulary;
+
+pub use crate::batch::{Array, Batch, Values};
+pub use crate::dataset::{ExampleStore, StoreError};
+pub use crate::example::{EncodeCounts, ExampleId, ExampleRow, Examples, Origin};
+pub use crate::feature::{Feature, FeatureLengths, Features};
+pub use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
+pub use crate::source::{
+    BadRow, DataSource, FileRanges, ParsedChunk, RANGE_BYTES, RawChunk, RawChunks, RawRecords, SourceError,
+    SourceFile, SourceRange,
+};
+pub use crate::text::{nearest, quoted};
+pub use crate::vocabulary::{SharedVocabulary, SpecialIds, Vocabulary, VocabularyError};

@@ -1,0 +1,190 @@
+//! Where raw examples come from: files, cut into ranges that depend on the data alone.
+
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use serde::{Deserialize, Serialize};
+
+use crate::example::Examples;
+
+/// Text files are cut into ranges of this many decompressed bytes; a range owns the records that begin in it.
+pub const RANGE_BYTES: u64 = 64 << 20;
+
+/// One file of a split, as it was when the split was listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its name below the fixed prefix of the split's patterns, with `/` between folders: part of example ids.
+    pub name: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Modification time, nanoseconds since 1970: with path and size the short cut for "unchanged".
+    pub modified_ns: i128,
+}
+
+/// A stretch of one file that is read, encoded and committed by itself.
+///
+/// Text: `start..end` in decompressed bytes (`end` is `u64::MAX` where the size is not known before reading).
+/// Parquet: `start` is the index of a row group and `end` the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SourceRange {
+    /// Index into the split's files.
+    pub file: u32,
+    /// First byte or row group.
+    pub start: u64,
+    /// One past the last byte or row group.
+    pub end: u64,
+}
+
+/// How a file can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileRanges {
+    /// Ranges that can be read on their own, in any order.
+    Known(Vec<SourceRange>),
+    /// One reader has to run through the whole file (compressed text); it cuts ranges as it goes.
+    Streamed,
+}
+
+/// What a chunk holds before it is parsed.
+#[derive(Clone, Debug)]
+pub enum RawRecords {
+    /// Whole lines, with their line ends but perhaps for the last of the file.
+    Lines(Vec<u8>),
+    /// Rows of a columnar file.
+    Columns(RecordBatch),
+}
+
+/// A run of whole raw records (about 1 MiB) of one range: cheap to read, still to be parsed.
+#[derive(Clone, Debug)]
+pub struct RawChunk {
+    /// The range it belongs to.
+    pub range: SourceRange,
+    /// Ordinal within the range of its first record.
+    pub first_ordinal: u64,
+    /// Number of raw records in it, bad and blank ones included.
+    pub num_records: u64,
+    /// Offset of its first record: bytes in the decompressed file, or rows in the row group.
+    pub first_offset: u64,
+    /// Its records.
+    pub records: RawRecords,
+    /// Whether the range ends with it. Every range read has such a chunk, an empty one if need be.
+    pub last_of_range: bool,
+    /// The file could not be read on after these records (truncated or corrupt compression); says how.
+    pub damage: Option<String>,
+}
+
+/// A raw record that gives no example.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    /// Ordinal within the range.
+    pub ordinal: u64,
+    /// Offset as in [`RawChunk::first_offset`].
+    pub offset: u64,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// The examples of a chunk, and the records that gave none.
+#[derive(Clone, Debug)]
+pub struct ParsedChunk {
+    /// Examples in the order of the records; `Origin::row` is the ordinal within the range.
+    pub examples: Examples,
+    /// Bad records in order; blank lines of JSONL are neither examples nor bad.
+    pub bad_rows: Vec<BadRow>,
+}
+
+/// Chunks of a file in order.
+pub type RawChunks = Box<dyn Iterator<Item = Result<RawChunk, SourceError>> + Send>;
+
+/// A set of splits of raw examples.
+///
+/// Laws: ranges depend on the files alone; the chunks of a range are the same whichever way they were reached; and
+/// `parse` depends on nothing but its chunk.
+pub trait DataSource: Debug + Send + Sync {
+    /// The name that enters example ids: the task's name unless the definition gives one.
+    fn name(&self) -> &str;
+
+    /// The columns of its examples.
+    fn schema(&self) -> SchemaRef;
+
+    /// Its splits, sorted by name.
+    fn splits(&self) -> Vec<String>;
+
+    /// Lists the files of a split (a plain name, without a slice), sorted by name.
+    fn files(&self, split: &str) -> Result<Vec<SourceFile>, SourceError>;
+
+    /// How `file`, number `index` of its split, can be read.
+    fn ranges(&self, file: &SourceFile, index: u32) -> Result<FileRanges, SourceError>;
+
+    /// Reads one range, or with `None` a streamed file from front to back. Chunks of ranges for which `skip` answers
+    /// true may be left out whole.
+    fn read(
+        &self,
+        file: &SourceFile,
+        index: u32,
+        range: Option<SourceRange>,
+        skip: Box<dyn Fn(u64) -> bool + Send>,
+    ) -> Result<RawChunks, SourceError>;
+
+    /// Turns the raw records of a chunk into examples.
+    fn parse(&self, file: &SourceFile, chunk: &RawChunk) -> Result<ParsedChunk, SourceError>;
+
+    /// Number of raw records of each range of `file`, in order.
+    fn count_records(&self, file: &SourceFile, index: u32) -> Result<Vec<(SourceRange, u64)>, SourceError>;
+
+    /// The 1-based line (or row) of a file at which the record of a range with this ordinal stands, for messages.
+    fn line_of(&self, file: &SourceFile, range: SourceRange, ordinal: u64) -> Result<u64, SourceError>;
+}
+
+/// Why a source cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// A pattern matches nothing.
+    #[error("no file matches `{pattern}`")]
+    NoFiles {
+        /// The pattern as resolved.
+        pattern: String,
+    },
+    /// There is no such split.
+    #[error("there is no split `{split}`; there are {}", crate::text::quoted(found))]
+    NoSplit {
+        /// The name asked for.
+        split: String,
+        /// The names there are.
+        found: Vec<String>,
+    },
+    /// The system could not read a file.
+    #[error("cannot read {}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// A file is not of the kind that the definition says.
+    #[error("{}: {problem}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The definition of the source does not fit its files.
+    #[error("{problem}")]
+    Definition {
+        /// What is wrong and what to do.
+        problem: String,
+    },
+}
+
+impl SourceError {
+    /// An error of the system at `path`.
+    pub fn io(path: &Path, error: std::io::Error) -> Self {
+        Self::Io { path: path.to_owned(), error }
+    }
+}

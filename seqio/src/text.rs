@@ -1,0 +1,17 @@
+//! Words for messages: quoted lists and nearest names.
+
+/// `` `a`, `b` `` or `nothing`.
+pub fn quoted<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{}`", name.as_ref())).collect();
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
+/// The candidate that `name` is most likely a misspelling of, if any comes near.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= name.len().max(candidate.len()).div_ceil(3))
+        .min()
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,85 @@
+//! Text to ids and back: the trait, and the table of kinds.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::example::EncodeCounts;
+
+/// The ids with a meaning of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpecialIds {
+    /// Fills rows up to their length; 0 unless the vocabulary says otherwise.
+    pub pad: i32,
+    /// Ends a sequence.
+    pub eos: Option<i32>,
+    /// Begins a sequence.
+    pub bos: Option<i32>,
+    /// Stands for what the vocabulary cannot spell.
+    pub unk: Option<i32>,
+}
+
+/// Turns text into token ids and ids into text.
+///
+/// Laws: `encode_into` appends and depends on nothing but the text; every id is in `0..vocab_size`; it never adds
+/// EOS or BOS. `decode` accepts any ids and follows SeqIO: ids at or above the size become UNK, nothing after the
+/// first EOS is read.
+pub trait Vocabulary: Debug + Send + Sync {
+    /// The kind's name in task files.
+    fn kind(&self) -> &'static str;
+
+    /// Number of ids, extra ids included.
+    fn vocab_size(&self) -> usize;
+
+    /// How many of the ids are extra ids (sentinels).
+    fn extra_ids(&self) -> usize;
+
+    /// The ids with a meaning of their own.
+    fn special_ids(&self) -> SpecialIds;
+
+    /// Appends the ids of `text` to `ids`. Scratch memory is pooled inside: any number of threads may call it.
+    fn encode_into(&self, text: &str, ids: &mut Vec<i32>) -> Result<EncodeCounts, VocabularyError>;
+
+    /// The text of `ids`.
+    fn decode(&self, ids: &[i32]) -> String;
+
+    /// How one id is spelled, for showing tokens beside their text; `None` if there is no such id.
+    fn piece(&self, id: i32) -> Option<String>;
+
+    /// The bytes of the file the vocabulary was opened from, if it has one: hashed into fingerprints and carried in
+    /// caches.
+    fn file(&self) -> Option<&[u8]>;
+
+    /// The id of the first sentinel as T5 counts them (`vocab_size - 1`); the k-th is `k` below it.
+    fn sentinel_id(&self) -> i32 {
+        self.vocab_size() as i32 - 1
+    }
+}
+
+/// Why a vocabulary cannot be opened or cannot encode.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VocabularyError {
+    /// The file is not what its key says.
+    #[error("{problem}")]
+    Malformed {
+        /// What is wrong, with the component that is at fault.
+        problem: String,
+    },
+    /// A setting does not fit this vocabulary.
+    #[error("`{setting}`: {problem}")]
+    Setting {
+        /// The key in the vocabulary's table.
+        setting: &'static str,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// The text could not be encoded.
+    #[error("cannot encode: {problem}")]
+    Encode {
+        /// What the encoder said.
+        problem: String,
+    },
+}
+
+/// A vocabulary that may be shared between features and threads.
+pub type SharedVocabulary = Arc<dyn Vocabulary>;
