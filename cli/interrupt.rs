@@ -1,0 +1,46 @@
+//! Ctrl-C: the first asks the work to stop at the next safe place, the second ends the program at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+
+use crate::output::write_stderr;
+use crate::report::EXIT_INTERRUPTED;
+
+/// A flag that Ctrl-C (or SIGTERM) sets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt {
+    asked: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Listens for the signals from now on. To be called once, by commands that have something to finish.
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        let interrupt = Self::default();
+        let flag = Arc::clone(&interrupt.asked);
+        let on_signal = move || {
+            if flag.swap(true, Ordering::SeqCst) {
+                end_now();
+            }
+            write_stderr("\nstopping at the next safe place; press Ctrl-C again to end at once\n");
+        };
+        ctrlc::set_handler(on_signal).context("cannot listen for Ctrl-C")?;
+        Ok(interrupt)
+    }
+
+    /// Whether a stop was asked for.
+    pub(crate) fn asked(&self) -> bool {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// The flag itself, for libraries that look at it.
+    pub(crate) fn flag(&self) -> &Arc<AtomicBool> {
+        &self.asked
+    }
+}
+
+#[expect(clippy::exit, reason = "the second Ctrl-C ends the program wherever it is")]
+fn end_now() -> ! {
+    std::process::exit(i32::from(EXIT_INTERRUPTED))
+}
