@@ -4,8 +4,11 @@ mod batch;
 mod dataset;
 mod example;
 mod feature;
+mod fingerprint;
 mod preprocess;
 mod source;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod text;
 mod vocabulary;
 
@@ -13,7 +16,11 @@ pub use crate::batch::{Array, Batch, Values};
 pub use crate::dataset::{ExampleStore, StoreError};
 pub use crate::example::{EncodeCounts, ExampleId, ExampleRow, Examples, Origin};
 pub use crate::feature::{Feature, FeatureLengths, Features};
-pub use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
+pub use crate::fingerprint::{Fingerprint, NotAFingerprint, canonical_json};
+pub use crate::preprocess::{
+    AppendEos, AppendEosAfterTrim, CustomStep, CustomSteps, Format, PRETOKENIZED_SUFFIX, PreprocessError,
+    Preprocessor, Rekey, Step, StepContext, StepSettings, TokenEdit, Tokenize, Trim, token_type, type_name,
+};
 pub use crate::source::{
     BadRow, DataSource, FileRanges, ParsedChunk, RANGE_BYTES, RawChunk, RawChunks, RawRecords, SourceError,
     SourceFile, SourceRange,

@@ -1,14 +1,40 @@
-//! Steps from examples to examples: the trait, the table, the errors.
+//! Steps from examples to examples: the trait and the table.
+//!
+//! ```text
+//! text: "a b"   --rekey-->   targets: "a b"   --tokenize-->   targets: [71, 72]   --append_eos-->   [71, 72, 1]
+//! ```
+
+mod append_eos;
+mod append_eos_after_trim;
+mod columns;
+mod custom;
+mod error;
+mod format;
+mod rekey;
+mod tokenize;
+mod trim;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, SchemaRef};
-use arrow::error::ArrowError;
+use arrow::datatypes::SchemaRef;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
+pub use self::append_eos::AppendEos;
+pub use self::append_eos_after_trim::AppendEosAfterTrim;
+pub use self::columns::token_type;
+pub use self::custom::{CustomStep, CustomSteps};
+pub(crate) use self::error::column_names;
+pub use self::error::{PreprocessError, type_name};
+pub use self::format::Format;
+pub use self::rekey::Rekey;
+pub use self::tokenize::{PRETOKENIZED_SUFFIX, Tokenize};
+pub use self::trim::Trim;
 use crate::example::Examples;
 use crate::feature::{FeatureLengths, Features};
-use crate::text::quoted;
-use crate::vocabulary::VocabularyError;
 
 /// What a step may know besides its examples.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +46,8 @@ pub struct StepContext {
 }
 
 /// A change to one token sequence that needs no look at its ids, so that packing can be planned from lengths alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TokenEdit {
     /// Keeps the first ids.
     Trim {
@@ -37,8 +64,8 @@ pub enum TokenEdit {
 /// One pure step from examples to examples.
 ///
 /// Laws, checked for every step by `testing::assert_step_laws`: the result has exactly `output_schema`; it depends on
-/// nothing but the examples, their ids and `ctx`; and rows in another order or another cut give the same result for
-/// each id.
+/// nothing but the examples, their ids and `ctx`; rows in another order or another cut give the same result for
+/// each id; and where `token_edits` answers, `apply` makes just these edits.
 pub trait Preprocessor: Debug + Send + Sync {
     /// The step's name in task files, plans and errors.
     fn name(&self) -> &'static str;
@@ -48,9 +75,10 @@ pub trait Preprocessor: Debug + Send + Sync {
         1
     }
 
-    /// Whether results depend on `ctx.lengths`: such steps belong below the cache boundary.
-    fn needs_lengths(&self) -> bool {
-        false
+    /// The output features whose result depends on `ctx.lengths`. A step that names some belongs below the cache
+    /// boundary, unless the task fixes these lengths itself.
+    fn length_dependent(&self, _ctx: &StepContext) -> Vec<String> {
+        Vec::new()
     }
 
     /// The columns `apply` will return, or why it cannot run, before any data is read.
@@ -60,68 +88,138 @@ pub trait Preprocessor: Debug + Send + Sync {
     fn apply(&self, examples: Examples, ctx: &StepContext) -> Result<Examples, PreprocessError>;
 
     /// The step as edits of the sequences of `feature`, in order, if that is all it does: only such steps may stand
-    /// below the cache boundary.
+    /// below the cache boundary. No edits mean that the step leaves the feature alone.
     fn token_edits(&self, _feature: &str, _ctx: &StepContext) -> Option<Vec<TokenEdit>> {
         None
     }
 }
 
-/// Why a step refused its input.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PreprocessError {
-    /// A column that the step needs is not there.
-    #[error("step `{step}` needs {what} `{name}`, but the examples have only {}", quoted(found))]
-    Missing {
-        /// The step.
-        step: &'static str,
-        /// `feature` or `column`.
-        what: &'static str,
-        /// The name looked for.
-        name: String,
-        /// The columns there are.
-        found: Vec<String>,
-    },
-    /// A column has another type than the step works on.
-    #[error("step `{step}` needs `{column}` to be {expected}, but it is {found}")]
-    WrongType {
-        /// The step.
-        step: &'static str,
-        /// The column.
-        column: String,
-        /// What it would have to be.
-        expected: &'static str,
-        /// What it is.
-        found: DataType,
-    },
-    /// The step's settings or place make no sense.
-    #[error("step `{step}`: {problem}")]
-    Setting {
-        /// The step.
-        step: &'static str,
-        /// What is wrong and what to do.
-        problem: String,
-    },
-    /// A vocabulary could not encode a text.
-    #[error("step `{step}`, feature `{feature}`: {error}")]
-    Vocabulary {
-        /// The step.
-        step: &'static str,
-        /// The feature.
-        feature: String,
-        /// Why.
-        #[source]
-        error: VocabularyError,
-    },
-    /// Arrow refused a batch.
-    #[error(transparent)]
-    Arrow(#[from] ArrowError),
+/// Declares [`Step`]: one line a step gives its variant, its name in task files and its conversions.
+macro_rules! steps {
+    ($($name:literal: $variant:ident, $summary:literal;)*) => {
+        /// Every step a task file can name.
+        ///
+        /// In TOML a table with the step's name as `op` and its settings beside it: `{ op = "trim" }`.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Step {
+            $(#[doc = concat!("`", $name, "`: ", $summary, ".")] $variant($variant),)*
+            /// `cache`: where offline caching stops; steps above run once, steps below every epoch.
+            Cache,
+            /// A step that the program registers under a name of its own.
+            Custom(CustomStep),
+        }
+
+        impl Step {
+            /// Names of the steps known to every program, each with what it does.
+            pub const TABLE: &[(&str, &str)] = &[
+                $(($name, $summary),)*
+                ("cache", "marks where offline caching stops: steps above run once, steps below every epoch"),
+            ];
+
+            /// The step's name in task files.
+            pub fn op(&self) -> &str {
+                match self {
+                    $(Self::$variant(_) => $name,)*
+                    Self::Cache => "cache",
+                    Self::Custom(step) => &step.op,
+                }
+            }
+
+            /// Reads the settings of the step `op`; `None` if no program knows a step of this name.
+            pub(crate) fn decode<'de, D: Deserializer<'de>>(op: &str, settings: D) -> Option<Result<Self, D::Error>> {
+                match op {
+                    $($name => Some($variant::deserialize(settings).map(Self::$variant)),)*
+                    "cache" => Some(NoSettings::deserialize(settings).map(|_| Self::Cache)),
+                    _ => None,
+                }
+            }
+
+            /// The step itself; `None` for `cache`, which is a place and not a step, and for steps of a program's own.
+            fn built_in(&self) -> Option<Arc<dyn Preprocessor>> {
+                match self {
+                    $(Self::$variant(step) => Some(Arc::new(step.clone())),)*
+                    Self::Cache | Self::Custom(_) => None,
+                }
+            }
+
+            fn settings_value(&self) -> Result<Value, serde_json::Error> {
+                match self {
+                    $(Self::$variant(step) => serde_json::to_value(step),)*
+                    Self::Cache => Ok(Value::Object(Map::new())),
+                    Self::Custom(step) => Ok(Value::Object(step.settings.clone())),
+                }
+            }
+        }
+
+        $(impl From<$variant> for Step {
+            fn from(step: $variant) -> Self {
+                Self::$variant(step)
+            }
+        })*
+    };
 }
 
-impl PreprocessError {
-    /// A missing column, with what was there instead.
-    pub fn missing(step: &'static str, what: &'static str, name: &str, schema: &Schema) -> Self {
-        let found = schema.fields().iter().map(|field| field.name().clone()).collect();
-        Self::Missing { step, what, name: name.to_owned(), found }
+steps! {
+    "rekey": Rekey, "keeps the named columns under new names";
+    "format": Format, "fills columns from templates over other columns";
+    "tokenize": Tokenize, "turns the text of every output feature into token ids";
+    "append_eos": AppendEos, "ends sequences with EOS";
+    "append_eos_after_trim": AppendEosAfterTrim, "cuts sequences to one less than their length and ends them with EOS";
+    "trim": Trim, "keeps the first ids of sequences that are longer than their length";
+}
+
+/// The settings of a step that has none.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoSettings {}
+
+impl Step {
+    /// The settings, without `op`.
+    pub fn settings(&self) -> Map<String, Value> {
+        match self.settings_value() {
+            Ok(Value::Object(settings)) => settings,
+            _ => Map::new(),
+        }
+    }
+
+    /// Makes the step; `Ok(None)` for the `cache` boundary.
+    pub(crate) fn preprocessor(&self, custom: &CustomSteps) -> Result<Option<Arc<dyn Preprocessor>>, String> {
+        match self {
+            Self::Cache => Ok(None),
+            Self::Custom(step) => custom.create(step).map(Some),
+            _ => Ok(self.built_in()),
+        }
     }
 }
+
+impl Serialize for Step {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let settings = self.settings();
+        let mut map = serializer.serialize_map(Some(settings.len() + 1))?;
+        map.serialize_entry("op", self.op())?;
+        for (key, value) in &settings {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Step {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut settings = Map::deserialize(deserializer)?;
+        let op = match settings.remove("op") {
+            Some(Value::String(op)) => op,
+            Some(_) => return Err(D::Error::custom("`op` is not a string")),
+            None => return Err(D::Error::missing_field("op")),
+        };
+        match Self::decode(&op, Value::Object(settings.clone())) {
+            Some(step) => step.map_err(|error| D::Error::custom(format!("step `{op}`: {error}"))),
+            None => Ok(Self::Custom(CustomStep { op, settings })),
+        }
+    }
+}
+
+/// What a type needs to be a registered step: to be read from its settings.
+pub trait StepSettings: Preprocessor + DeserializeOwned + 'static {}
+
+impl<T: Preprocessor + DeserializeOwned + 'static> StepSettings for T {}

@@ -1,0 +1,310 @@
+//! Fills columns from templates over other columns.
+//!
+//! ```text
+//! { set = { inputs = "translate: {en}", targets = "{fr}" } }
+//! en: "one"  fr: "un"   ->   en: "one"  fr: "un"  inputs: "translate: one"  targets: "un"
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray, StringBuilder};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int64Type, Schema, SchemaRef, UInt64Type};
+use serde::{Deserialize, Serialize};
+
+use crate::example::Examples;
+use crate::preprocess::{PreprocessError, Preprocessor, StepContext, column_names};
+
+const STEP: &str = "format";
+
+/// Sets text columns; the others stay as they are.
+///
+/// `{name}` stands for the value of a column, `{{` and `}}` for braces. Every template sees the columns as they were
+/// before the step. Whole numbers are written in decimal, floats as `0.5` and `1.0`, booleans as `true` and `false`,
+/// and nulls as nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Format {
+    /// Column to template.
+    pub set: BTreeMap<String, String>,
+}
+
+impl Format {
+    /// Sets columns by pairs of (column, template).
+    pub fn new<C: Into<String>, T: Into<String>>(set: impl IntoIterator<Item = (C, T)>) -> Self {
+        Self { set: set.into_iter().map(|(column, template)| (column.into(), template.into())).collect() }
+    }
+
+    fn templates(&self) -> Result<Vec<(&str, Vec<Part>)>, PreprocessError> {
+        let parse = |(column, template): (&'_ String, &String)| {
+            parse(template).map_err(|problem| PreprocessError::Setting {
+                step: STEP,
+                problem: format!("template `{template}` of `{column}`: {problem}"),
+            })
+        };
+        self.set.iter().map(|entry| Ok((entry.0.as_str(), parse(entry)?))).collect()
+    }
+}
+
+impl Preprocessor for Format {
+    fn name(&self) -> &'static str {
+        STEP
+    }
+
+    fn output_schema(&self, input: &SchemaRef, _ctx: &StepContext) -> Result<SchemaRef, PreprocessError> {
+        if self.set.is_empty() {
+            let problem = "`set` fills no column; write `set = { column = \"template\" }`".to_owned();
+            return Err(PreprocessError::Setting { step: STEP, problem });
+        }
+        let templates = self.templates()?;
+        let mut absent = Vec::new();
+        for field in templates.iter().flat_map(|(_, parts)| parts).filter_map(Part::field) {
+            match input.column_with_name(field) {
+                None if absent.iter().any(|name| name == field) => {}
+                None => absent.push(field.to_owned()),
+                Some((_, column)) if !can_be_written(column.data_type()) => {
+                    return Err(PreprocessError::WrongType {
+                        step: STEP,
+                        column: field.to_owned(),
+                        expected: "text, a number or a boolean",
+                        found: column.data_type().clone(),
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+        if !absent.is_empty() {
+            let what = if absent.len() == 1 { "column" } else { "columns" };
+            return Err(PreprocessError::Missing {
+                step: STEP,
+                what,
+                names: absent,
+                found: column_names(input),
+            });
+        }
+        let mut fields: Vec<_> = input.fields().iter().map(Arc::clone).collect();
+        for (column, _) in &templates {
+            let field = Arc::new(Field::new(*column, DataType::Utf8, false));
+            match input.column_with_name(column) {
+                Some((index, _)) => fields[index] = field,
+                None => fields.push(field),
+            }
+        }
+        Ok(Arc::new(Schema::new(fields)))
+    }
+
+    fn apply(&self, examples: Examples, ctx: &StepContext) -> Result<Examples, PreprocessError> {
+        let input = examples.columns.schema();
+        let schema = self.output_schema(&input, ctx)?;
+        let mut columns = examples.columns.columns().to_vec();
+        columns.resize(schema.fields().len(), Arc::new(StringArray::new_null(0)));
+        for (column, parts) in self.templates()? {
+            columns[schema.index_of(column)?] = fill(&parts, &examples.columns)?;
+        }
+        let rows = RecordBatchOptions::new().with_row_count(Some(examples.len()));
+        let columns = RecordBatch::try_new_with_options(schema, columns, &rows)?;
+        Ok(examples.with_columns(columns))
+    }
+}
+
+/// A piece of a template.
+#[derive(Debug, PartialEq)]
+enum Part {
+    Text(String),
+    Field(String),
+}
+
+impl Part {
+    fn field(&self) -> Option<&str> {
+        match self {
+            Self::Field(name) => Some(name),
+            Self::Text(_) => None,
+        }
+    }
+}
+
+fn parse(template: &str) -> Result<Vec<Part>, &'static str> {
+    let mut parts = Vec::new();
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(at) = rest.find(['{', '}']) {
+        text.push_str(&rest[..at]);
+        let brace = &rest[at..at + 1];
+        let after = &rest[at + 1..];
+        if let Some(behind) = after.strip_prefix(brace) {
+            text.push_str(brace);
+            rest = behind;
+        } else if brace == "}" {
+            return Err("a `}` without its `{`; write `}}` for a brace");
+        } else {
+            let Some(end) = after.find('}') else {
+                return Err("a `{` without its `}`; write `{{` for a brace");
+            };
+            let name = &after[..end];
+            if name.is_empty() {
+                return Err("`{}` names no column; write `{column}`");
+            }
+            if name.contains('{') {
+                return Err("a `{` without its `}`; write `{{` for a brace");
+            }
+            if !text.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut text)));
+            }
+            parts.push(Part::Field(name.to_owned()));
+            rest = &after[end + 1..];
+        }
+    }
+    text.push_str(rest);
+    if !text.is_empty() {
+        parts.push(Part::Text(text));
+    }
+    Ok(parts)
+}
+
+fn can_be_written(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(
+            data_type,
+            DataType::Utf8
+                | DataType::LargeUtf8
+                | DataType::Utf8View
+                | DataType::Boolean
+                | DataType::Float32
+                | DataType::Float64
+                | DataType::Null
+        )
+}
+
+/// A template's piece with the values it stands for.
+enum Values {
+    Text(String),
+    Strings(ArrayRef),
+    Signed(ArrayRef),
+    Unsigned(ArrayRef),
+    Float32(ArrayRef),
+    Float64(ArrayRef),
+    Booleans(ArrayRef),
+    Nothing,
+}
+
+impl Values {
+    fn of(part: &Part, columns: &RecordBatch) -> Result<Self, PreprocessError> {
+        let name = match part {
+            Part::Text(text) => return Ok(Self::Text(text.clone())),
+            Part::Field(name) => name,
+        };
+        let column = columns.column(columns.schema_ref().index_of(name)?);
+        Ok(match column.data_type() {
+            DataType::Boolean => Self::Booleans(Arc::clone(column)),
+            DataType::Float32 => Self::Float32(Arc::clone(column)),
+            DataType::Float64 => Self::Float64(Arc::clone(column)),
+            DataType::Null => Self::Nothing,
+            signed if signed.is_signed_integer() => Self::Signed(cast(column, &DataType::Int64)?),
+            unsigned if unsigned.is_unsigned_integer() => Self::Unsigned(cast(column, &DataType::UInt64)?),
+            _ => Self::Strings(cast(column, &DataType::Utf8)?),
+        })
+    }
+
+    fn write(&self, row: usize, text: &mut String) {
+        let written = match self {
+            Self::Text(piece) => {
+                text.push_str(piece);
+                Ok(())
+            }
+            Self::Nothing => Ok(()),
+            Self::Strings(column) if column.is_valid(row) => {
+                text.push_str(column.as_string::<i32>().value(row));
+                Ok(())
+            }
+            Self::Signed(column) if column.is_valid(row) => {
+                write!(text, "{}", column.as_primitive::<Int64Type>().value(row))
+            }
+            Self::Unsigned(column) if column.is_valid(row) => {
+                write!(text, "{}", column.as_primitive::<UInt64Type>().value(row))
+            }
+            Self::Float32(column) if column.is_valid(row) => {
+                write!(text, "{:?}", column.as_primitive::<Float32Type>().value(row))
+            }
+            Self::Float64(column) if column.is_valid(row) => {
+                write!(text, "{:?}", column.as_primitive::<Float64Type>().value(row))
+            }
+            Self::Booleans(column) if column.is_valid(row) => {
+                write!(text, "{}", column.as_boolean().value(row))
+            }
+            _ => Ok(()),
+        };
+        written.expect("writing to a string cannot fail");
+    }
+}
+
+fn fill(parts: &[Part], columns: &RecordBatch) -> Result<ArrayRef, PreprocessError> {
+    let values: Vec<Values> = parts.iter().map(|part| Values::of(part, columns)).collect::<Result<_, _>>()?;
+    let mut texts = StringBuilder::new();
+    let mut text = String::new();
+    for row in 0..columns.num_rows() {
+        text.clear();
+        values.iter().for_each(|value| value.write(row, &mut text));
+        texts.append_value(&text);
+    }
+    Ok(Arc::new(texts.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{BooleanArray, Float64Array, Int64Array};
+
+    use super::*;
+    use crate::testing::{assert_step_laws, rows, show, text_examples};
+
+    fn pairs() -> Examples {
+        text_examples(&[("en", &[Some("one"), None]), ("fr", &[Some("un"), Some("{deux}")])])
+    }
+
+    #[test]
+    fn templates_are_filled_and_other_columns_stay() {
+        let step = Format::new([("inputs", "translate {{en}}: {en}"), ("fr", "{fr}{fr}")]);
+        let output = step.apply(pairs(), &StepContext::default()).unwrap();
+        insta::assert_snapshot!(show(&output), @r#"
+        en: "one"  fr: "unun"  inputs: "translate {en}: one"
+        en: null  fr: "{deux}{deux}"  inputs: "translate {en}: "
+        "#);
+        assert_step_laws(&step, &StepContext::default(), &pairs());
+    }
+
+    #[test]
+    fn numbers_and_booleans_are_written_as_in_json() {
+        let columns: [(&str, ArrayRef); 3] = [
+            ("n", Arc::new(Int64Array::from(vec![Some(-3), None]))),
+            ("x", Arc::new(Float64Array::from(vec![0.5, 1.0]))),
+            ("b", Arc::new(BooleanArray::from(vec![true, false]))),
+        ];
+        let input = Examples::new(RecordBatch::try_from_iter(columns).unwrap(), rows(2));
+        let step = Format::new([("t", "{n}|{x}|{b}")]);
+        let output = step.apply(input, &StepContext::default()).unwrap();
+        let texts = output.columns.column_by_name("t").unwrap().as_string::<i32>();
+        assert_eq!(texts.iter().flatten().collect::<Vec<_>>(), ["-3|0.5|true", "|1.0|false"]);
+    }
+
+    #[test]
+    fn unknown_columns_are_refused_before_data() {
+        let step = Format::new([("inputs", "{en} {de} {es}")]);
+        let error = step.output_schema(&pairs().columns.schema(), &StepContext::default()).unwrap_err();
+        insta::assert_snapshot!(error, @"step `format` needs columns `de`, `es`, but the examples have only `en`, `fr`");
+    }
+
+    #[test]
+    fn stray_braces_are_explained() {
+        for (template, problem) in [
+            ("a } b", "a `}` without its `{`; write `}}` for a brace"),
+            ("a { b", "a `{` without its `}`; write `{{` for a brace"),
+            ("{a{b}}", "a `{` without its `}`; write `{{` for a brace"),
+            ("{}", "`{}` names no column; write `{column}`"),
+        ] {
+            assert_eq!(parse(template), Err(problem), "{template}");
+        }
+        assert_eq!(parse("}}{{"), Ok(vec![Part::Text("}{".to_owned())]));
+        assert_eq!(parse(""), Ok(vec![]));
+    }
+}
