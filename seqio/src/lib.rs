@@ -1,11 +1,13 @@
 //! seqio: tasks, vocabularies, preprocessing, order, packing and batches for language-model data.
 
 mod batch;
+mod convert;
 mod dataset;
 mod example;
 mod feature;
 mod fingerprint;
 mod preprocess;
+mod rng;
 mod source;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -13,7 +15,13 @@ mod text;
 mod vocabulary;
 
 pub use crate::batch::{Array, Batch, Values};
-pub use crate::dataset::{ExampleStore, StoreError};
+pub use crate::convert::{
+    ConvertError, Converter, DEFAULT_WINDOW, Dtype, MAX_LENGTH, ModelFeature, PackCounts, Packing, Piece,
+    Row, RowWriter, Span, WindowPlan, WindowPlanner, default_window,
+};
+pub use crate::dataset::{
+    DEFAULT_BLOCK, Digest, EpochOrder, ExampleStore, MemoryStore, OrderKind, SequenceEdits, StoreError,
+};
 pub use crate::example::{EncodeCounts, ExampleId, ExampleRow, Examples, Origin};
 pub use crate::feature::{Feature, FeatureLengths, Features};
 pub use crate::fingerprint::{Fingerprint, NotAFingerprint, canonical_json};
