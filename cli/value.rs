@@ -34,7 +34,9 @@ impl FromStr for ByteSize {
             "g" | "gib" => 1 << 30,
             "t" | "tib" => 1 << 40,
             other => {
-                return Err(format!("`{other}` is no unit of bytes; write it as `512MiB`, `2GiB` or `500MB`"));
+                return Err(format!(
+                    "`{other}` is no unit of bytes; write it as `512MiB`, `2GiB` or `500MB`"
+                ));
             }
         };
         if let Ok(whole) = number.parse::<u64>() {

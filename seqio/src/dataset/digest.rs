@@ -161,7 +161,7 @@ mod tests {
         let rows = batch.row_digests();
         assert_ne!(rows[0], rows[1]);
         assert_eq!(Digest::of_rows([rows[0], rows[1]]), batch.digest());
-        assert_eq!(batch.digest().to_string().parse(), Ok(batch.digest()));
+        assert_eq!(batch.digest().to_string().parse::<Digest>().unwrap(), batch.digest());
     }
 
     #[test]
