@@ -34,4 +34,4 @@ pub use crate::source::{
     SourceFile, SourceRange,
 };
 pub use crate::text::{nearest, quoted};
-pub use crate::vocabulary::{SharedVocabulary, SpecialIds, Vocabulary, VocabularyError};
+pub use crate::vocabulary::{SharedVocabulary, SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError};

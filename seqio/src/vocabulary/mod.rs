@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::example::EncodeCounts;
 
 /// The ids with a meaning of their own.
@@ -16,6 +18,19 @@ pub struct SpecialIds {
     pub bos: Option<i32>,
     /// Stands for what the vocabulary cannot spell.
     pub unk: Option<i32>,
+}
+
+/// What happens to text that spells a special token (`<s>`, `<|endoftext|>`, `<extra_id_0>` …).
+///
+/// Left out, each kind follows the library it comes from: SentencePiece matches user-defined pieces and not control
+/// pieces, a `tokenizer.json` matches its added tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpecialTokensInText {
+    /// It is text like any other: no special id ever comes out of text.
+    Plain,
+    /// It becomes the special token's id.
+    Match,
 }
 
 /// Turns text into token ids and ids into text.
