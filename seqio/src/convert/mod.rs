@@ -75,6 +75,14 @@ pub enum ConvertError {
         /// The features there are.
         found: Vec<String>,
     },
+    /// Items do not fit into a row, and whoever asked wants no token dropped.
+    #[error("{items} items are longer than their lengths: {tokens} tokens would be dropped")]
+    Overlong {
+        /// Items that are too long.
+        items: u64,
+        /// Tokens that do not fit.
+        tokens: u64,
+    },
 }
 
 impl ConvertError {

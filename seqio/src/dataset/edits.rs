@@ -53,9 +53,8 @@ impl SequenceEdits {
             store.read_tokens(feature, example, from, head)?;
         }
         if !tail.is_empty() {
-            let ids = self.appended(stored[0]);
-            let ids = ids.get(from.saturating_sub(kept)..).unwrap_or_default();
-            tail.iter_mut().zip(ids).for_each(|(out, id)| *out = *id);
+            let skipped = from.saturating_sub(kept);
+            tail.iter_mut().zip(self.appended(stored[0]).skip(skipped)).for_each(|(out, id)| *out = id);
         }
         Ok(())
     }
@@ -68,20 +67,18 @@ impl SequenceEdits {
         })
     }
 
-    /// The appended ids that are still there after all trims.
-    fn appended(&self, stored: u32) -> Vec<i32> {
-        let mut kept = stored as usize;
-        let mut ids = Vec::with_capacity(self.edits.len());
-        for edit in &self.edits {
-            match *edit {
-                TokenEdit::Append { id } => ids.push(id),
-                TokenEdit::Trim { max_length } => {
-                    kept = kept.min(max_length);
-                    ids.truncate(max_length - kept);
-                }
-            }
-        }
-        ids
+    /// The appended ids that are still there after all trims: an id stands behind all that was there when it was
+    /// appended, and a later trim to no more than that takes it off.
+    fn appended(&self, stored: u32) -> impl Iterator<Item = i32> {
+        let mut length = stored;
+        self.edits.iter().enumerate().filter_map(move |(index, edit)| {
+            let before = length as usize;
+            length = edit_length(length, *edit);
+            let TokenEdit::Append { id } = edit else { return None };
+            let trims =
+                |later: &TokenEdit| matches!(later, TokenEdit::Trim { max_length } if *max_length <= before);
+            (!self.edits[index + 1..].iter().any(trims)).then_some(*id)
+        })
     }
 }
 

@@ -234,7 +234,7 @@ mod tests {
     fn orders_never_change() {
         let kinds = [OrderKind::Blocks { size: 4 }, OrderKind::Full];
         let orders = kinds.map(|kind| all(&EpochOrder::new(10, kind, 7, "docs", 0)));
-        insta::assert_snapshot!(format!("{orders:?}"), @"");
+        insta::assert_snapshot!(format!("{orders:?}"), @"[[8, 9, 7, 6, 3, 2, 1, 0, 4, 5], [8, 9, 5, 6, 7, 4, 3, 2, 0, 1]]");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Packing: cutting a window of items into rows, from lengths alone.
 //!
 //! ```text
-//! limit 8, lengths 5 2 3 6   best_fit   ->  [3: 6] [1: 2]   |   [0: 5] [2: 3]       (rows shuffled)
-//!                            greedy     ->  [0: 5] [1: 2]   |   [2: 3]   |   [3: 6]
+//! limit 8, lengths 5 2 3 6   best_fit   ->  [1: 2] [3: 6]  |  [0: 5] [2: 3]       (rows shuffled)
+//!                            greedy     ->  [0: 5] [1: 2]  |  [2: 3]  |  [3: 6]
 //!                            none       ->  [0: 5]  |  [1: 2]  |  [2: 3]  |  [3: 6]
 //! ```
 

@@ -1,5 +1,7 @@
 //! What packing decides for one window: rows, and the pieces of items in each.
 
+use crate::convert::ConvertError;
+
 /// A stretch of one feature of an item, in tokens after the edits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
@@ -48,6 +50,16 @@ pub struct PackCounts {
     pub trimmed_items: u64,
     /// Tokens trimmed off: they are in no row.
     pub dropped_tokens: u64,
+}
+
+impl PackCounts {
+    /// Refuses to go on if items were trimmed: SeqIO's length check, for whoever would rather stop than lose tokens.
+    pub fn ensure_nothing_dropped(&self) -> Result<(), ConvertError> {
+        match (self.trimmed_items, self.dropped_tokens) {
+            (0, 0) => Ok(()),
+            (items, tokens) => Err(ConvertError::Overlong { items, tokens }),
+        }
+    }
 }
 
 impl std::ops::AddAssign for PackCounts {
@@ -123,7 +135,7 @@ impl<'a> Row<'a> {
     }
 
     /// All pieces in order.
-    pub fn pieces(&self) -> impl Iterator<Item = Piece<'a>> + use<'a> {
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'a>> + Clone + use<'a> {
         let spans = self.spans.chunks_exact(self.num_features.max(1));
         self.items.iter().zip(spans).map(|(item, spans)| Piece { item: *item, spans })
     }

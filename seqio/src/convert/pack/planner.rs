@@ -233,3 +233,203 @@ fn push_trimmed(
     counts.dropped_tokens += dropped;
     counts.trimmed_items += u64::from(dropped > 0);
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::Piece;
+    use super::*;
+
+    fn plan(lengths: &[&[u32]], limits: &[usize], packing: Packing) -> WindowPlan {
+        WindowPlanner::new(limits, packing, 7, "docs").unwrap().plan(lengths, 0)
+    }
+
+    /// `0:5 2:3 | 3:6+2` for two rows of items with the lengths of their pieces, and where these begin unless at 0.
+    fn show(plan: &WindowPlan) -> String {
+        let piece = |piece: Piece<'_>| {
+            let spans = piece.spans.iter().map(|span| match span.from {
+                0 => span.len.to_string(),
+                from => format!("{}@{from}", span.len),
+            });
+            format!("{}:{}", piece.item, spans.collect::<Vec<_>>().join(","))
+        };
+        let rows = plan.rows().map(|row| row.pieces().map(piece).collect::<Vec<_>>().join(" "));
+        rows.collect::<Vec<_>>().join(" | ")
+    }
+
+    /// Lengths of the same number of items for each limit; a few are empty, a few too long.
+    fn windows(features: std::ops::Range<usize>) -> impl Strategy<Value = (Vec<usize>, Vec<Vec<u32>>)> {
+        proptest::collection::vec(prop_oneof![1usize..10, 1usize..3000], features).prop_flat_map(|limits| {
+            let lengths = limits.iter().map(|limit| {
+                let limit = *limit as u32;
+                let length = prop_oneof![
+                    1 => Just(0),
+                    3 => 0..=limit,
+                    3 => 0..=limit.div_ceil(8),
+                    1 => 0..=limit * 4,
+                ];
+                proptest::collection::vec(length, 100)
+            });
+            let lengths: Vec<_> = lengths.collect();
+            (Just(limits), lengths, 0usize..100).prop_map(|(limits, mut lengths, items)| {
+                lengths.iter_mut().for_each(|lengths| lengths.truncate(items));
+                (limits, lengths)
+            })
+        })
+    }
+
+    fn slices(lengths: &[Vec<u32>]) -> Vec<&[u32]> {
+        lengths.iter().map(Vec::as_slice).collect()
+    }
+
+    #[test]
+    fn best_fit_leaves_the_least_room() {
+        insta::assert_snapshot!(show(&plan(&[&[5, 2, 3, 6]], &[8], Packing::BestFit)), @"1:2 3:6 | 0:5 2:3");
+    }
+
+    #[test]
+    fn greedy_only_looks_at_the_open_row() {
+        insta::assert_snapshot!(show(&plan(&[&[5, 2, 3, 6, 9]], &[8], Packing::Greedy)), @"0:5 1:2 | 2:3 | 3:6 | 4:8");
+    }
+
+    #[test]
+    fn greedy_writes_the_open_row_at_the_end_of_a_group_even_if_it_is_empty() {
+        let plan = plan(&[&[1, 0, 0, 0, 2, 1, 1]], &[2], Packing::Greedy);
+        insta::assert_snapshot!(show(&plan), @"0:1 |  | 4:2 | 5:1 | 6:1");
+        assert_eq!(plan.counts().empty_items, 3);
+    }
+
+    #[test]
+    fn without_packing_every_item_is_a_row() {
+        insta::assert_snapshot!(show(&plan(&[&[5, 0, 9]], &[8], Packing::None)), @"0:5 | 1:0 | 2:8");
+    }
+
+    #[test]
+    fn one_feature_splits_what_is_too_long_and_keeps_every_token() {
+        let plan = plan(&[&[20, 0, 8, 3]], &[8], Packing::BestFit);
+        insta::assert_snapshot!(show(&plan), @"0:8 | 0:4@16 3:3 | 2:8 | 0:8@8");
+        let expected = PackCounts {
+            items: 4,
+            empty_items: 1,
+            tokens: 31,
+            split_items: 1,
+            cut_tokens: 12,
+            ..PackCounts::default()
+        };
+        assert_eq!(plan.counts(), expected);
+    }
+
+    #[test]
+    fn several_features_trim_what_is_too_long_and_count_what_is_dropped() {
+        let plan = plan(&[&[20, 4, 0], &[1, 2, 0]], &[8, 4], Packing::BestFit);
+        insta::assert_snapshot!(show(&plan), @"0:8,1 | 1:4,2");
+        let expected = PackCounts {
+            items: 3,
+            empty_items: 1,
+            tokens: 15,
+            trimmed_items: 1,
+            dropped_tokens: 12,
+            ..PackCounts::default()
+        };
+        assert_eq!(plan.counts(), expected);
+    }
+
+    #[test]
+    fn a_window_of_empty_items_has_no_rows() {
+        assert_eq!(plan(&[&[0, 0]], &[8], Packing::BestFit).num_rows(), 0);
+        assert_eq!(plan(&[&[]], &[8], Packing::Greedy).num_rows(), 0);
+    }
+
+    #[test]
+    fn lengths_that_no_row_can_have_are_refused() {
+        for limit in [0, MAX_LENGTH + 1] {
+            assert!(WindowPlanner::new(&[8, limit], Packing::BestFit, 7, "docs").is_err());
+        }
+    }
+
+    #[test]
+    fn every_window_shuffles_its_rows_anew() {
+        let lengths: Vec<u32> = (1..=64).collect();
+        let mut planner = WindowPlanner::new(&[64], Packing::BestFit, 7, "docs").unwrap();
+        let windows = [0, 1, 2].map(|window| planner.plan(&[&lengths], window));
+        assert_ne!(windows[0], windows[1]);
+        assert_ne!(windows[1], windows[2]);
+        let rows = |plan: &WindowPlan| {
+            let mut rows: Vec<Vec<u32>> =
+                plan.rows().map(|row| row.pieces().map(|piece| piece.item).collect()).collect();
+            rows.sort();
+            rows
+        };
+        assert_eq!(rows(&windows[0]), rows(&windows[1]));
+    }
+
+    proptest! {
+        #[test]
+        fn every_token_of_one_feature_is_in_exactly_one_row((limits, lengths) in windows(1..2)) {
+            let plan = plan(&slices(&lengths), &limits, Packing::BestFit);
+            let mut pieces: Vec<(u32, Span)> =
+                plan.rows().flat_map(|row| row.pieces()).map(|piece| (piece.item, piece.spans[0])).collect();
+            pieces.sort_by_key(|(item, span)| (*item, span.from));
+            let mut ends = vec![0; lengths[0].len()];
+            for (item, span) in pieces {
+                prop_assert_eq!(span.from, ends[item as usize]);
+                prop_assert!(span.len > 0);
+                ends[item as usize] += span.len;
+            }
+            prop_assert_eq!(&ends, &lengths[0]);
+            prop_assert_eq!(plan.counts().tokens, lengths[0].iter().map(|length| u64::from(*length)).sum::<u64>());
+        }
+
+        #[test]
+        fn no_row_holds_more_than_its_limits(
+            (limits, lengths) in windows(1..4),
+            packing in prop_oneof![Just(Packing::BestFit), Just(Packing::Greedy), Just(Packing::None)],
+        ) {
+            let plan = plan(&slices(&lengths), &limits, packing);
+            let mut tokens = 0;
+            for row in plan.rows() {
+                let mut filled = vec![0; limits.len()];
+                let mut last = None;
+                for piece in row.pieces() {
+                    filled.iter_mut().zip(piece.spans).for_each(|(filled, span)| *filled += span.len as usize);
+                    prop_assert!(last <= Some((piece.item, piece.spans[0].from)), "by position");
+                    last = Some((piece.item, piece.spans[0].from));
+                }
+                prop_assert!(filled.iter().zip(&limits).all(|(filled, limit)| filled <= limit));
+                tokens += filled.iter().sum::<usize>() as u64;
+            }
+            let counts = plan.counts();
+            prop_assert_eq!(counts.tokens, tokens);
+            let all: u64 = lengths.iter().flatten().map(|length| u64::from(*length)).sum();
+            prop_assert_eq!(counts.tokens + counts.dropped_tokens, all);
+            prop_assert_eq!(counts.items, lengths[0].len() as u64);
+        }
+
+        #[test]
+        fn every_item_that_is_not_empty_is_in_exactly_one_row_of_several_features(
+            (limits, lengths) in windows(2..4),
+            packing in prop_oneof![Just(Packing::BestFit), Just(Packing::Greedy)],
+        ) {
+            let plan = plan(&slices(&lengths), &limits, packing);
+            let mut items: Vec<u32> = plan.rows().flat_map(|row| row.pieces()).map(|piece| piece.item).collect();
+            items.sort_unstable();
+            let full = |item: &u32| lengths.iter().any(|lengths| lengths[*item as usize] > 0);
+            prop_assert!(items.into_iter().eq((0..lengths[0].len() as u32).filter(full)));
+        }
+
+        #[test]
+        fn plans_do_not_depend_on_what_was_planned_before(
+            windows in proptest::collection::vec(proptest::collection::vec(0u32..100, 0..60), 3),
+            packing in prop_oneof![Just(Packing::BestFit), Just(Packing::Greedy), Just(Packing::None)],
+        ) {
+            let mut planner = WindowPlanner::new(&[50], packing, 7, "docs").unwrap();
+            let mut used = WindowPlan::default();
+            for (window, lengths) in (0..).zip(&windows) {
+                planner.plan_into(&[lengths], window, &mut used);
+                let mut fresh = WindowPlanner::new(&[50], packing, 7, "docs").unwrap();
+                prop_assert_eq!(&used, &fresh.plan(&[lengths], window));
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The converters against `LMFeatureConverter`, `EncDecFeatureConverter`, and `DecoderFeatureConverter` where it comes
+//! to the former.
+
+use std::collections::BTreeMap;
+
+use seqio::{Converter, FeatureLengths, Packing};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::golden::{self, Example};
+use crate::rows::{self, Request};
+
+const FILE: &str = "feature_converters.jsonl";
+
+#[derive(Deserialize)]
+struct Case {
+    set: String,
+    converter: String,
+    kwargs: BTreeMap<String, Value>,
+    trim_first: bool,
+    task_feature_lengths: FeatureLengths,
+    examples: Vec<Example>,
+    output: Option<Vec<BTreeMap<String, Vec<i64>>>>,
+}
+
+impl Case {
+    /// Our converter of the same meaning, if we have it.
+    fn converter(&self) -> Option<Converter> {
+        let only_targets = self.task_feature_lengths.keys().eq(["targets"]);
+        match self.converter.as_str() {
+            "LMFeatureConverter" => Some(Converter::Lm),
+            "DecoderFeatureConverter" if only_targets => Some(Converter::Lm),
+            "EncDecFeatureConverter" => Some(Converter::EncDec),
+            _ => None,
+        }
+    }
+
+    /// The lengths; a feature to be passed through is asked for by a length, as we know no other way.
+    fn lengths(&self) -> FeatureLengths {
+        let mut lengths = self.task_feature_lengths.clone();
+        if let Some(features) = self.kwargs.get("passthrough_features") {
+            lengths.extend(features.as_object().unwrap().keys().map(|name| (name.clone(), 1)));
+        }
+        lengths
+    }
+
+    fn packing(&self) -> Packing {
+        if self.flag("pack", true) { Packing::Greedy } else { Packing::None }
+    }
+
+    fn flag(&self, name: &str, default: bool) -> bool {
+        self.kwargs.get(name).map_or(default, |flag| flag.as_bool().unwrap())
+    }
+
+    fn examples(&self) -> Vec<Example> {
+        let mut examples = self.examples.clone();
+        if self.trim_first {
+            for (name, ids) in examples.iter_mut().flatten() {
+                ids.truncate(self.task_feature_lengths.get(name).copied().unwrap_or(usize::MAX));
+            }
+        }
+        examples
+    }
+}
+
+#[test]
+fn model_features_are_those_of_seqio() {
+    let mut found = Vec::new();
+    let mut compared = 0;
+    for (line, case) in golden::lines::<Case>(FILE) {
+        let Some(converter) = case.converter() else { continue };
+        if case.set == "err_int64" {
+            continue;
+        }
+        let request = Request {
+            converter,
+            lengths: &case.lengths(),
+            packing: case.packing(),
+            bos_id: case.kwargs.get("bos_id").map_or(0, |id| i32::try_from(id.as_i64().unwrap()).unwrap()),
+            check_lengths: case.flag("apply_length_check", true),
+        };
+        match (rows::rows(&request, &case.examples()), &case.output) {
+            (Ok(ours), Some(expected)) => {
+                let name = format!("{} of {}, {}", case.set, case.converter, case.packing());
+                let (expected, ours) = (golden::by_feature(expected), rows::output(&ours));
+                found.extend(golden::differences(FILE, line, &name, &expected, &ours));
+                compared += 1;
+            }
+            (Err(error), None) => assert!(error.to_string().len() > 40, "line {line}: {error}"),
+            (Ok(_), None) => panic!("line {line}: SeqIO refuses what we accept"),
+            (Err(error), Some(_)) => panic!("line {line}: we refuse what SeqIO accepts: {error}"),
+        }
+    }
+    assert!(compared >= 98, "only {compared} cases were compared");
+    golden::assert_listed(FILE, found);
+}
