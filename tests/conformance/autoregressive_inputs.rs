@@ -12,6 +12,11 @@ const FILE: &str = "make_autoregressive_inputs.jsonl";
 #[test]
 fn decoder_inputs_are_those_of_seqio() {
     for (line, case) in golden::lines::<Value>(FILE) {
+        if case.get("error").is_some() {
+            // Text instead of ids: refused there, and nothing that a store could hold here.
+            assert!(case["targets"][0].is_string(), "line {line}");
+            continue;
+        }
         let targets = ids(&case["targets"]);
         let packed = !case["sequence_id"].is_null();
         let segments = if packed { ids(&case["sequence_id"]) } else { vec![1; targets.len()] };
