@@ -1,0 +1,241 @@
+//! One random case: files, a task over them, and how it is streamed.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// A small generator with its own arithmetic, so that a case number means the same everywhere (splitmix64).
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// What is streamed, and how.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub folder: PathBuf,
+    pub source: &'static str,
+    pub compression: &'static str,
+    pub converter: &'static str,
+    pub vocabulary: &'static str,
+    pub last_steps: &'static str,
+    pub shuffled: bool,
+    pub examples: u64,
+    pub lengths: (u64, u64),
+    pub pack: &'static str,
+    pub window: Option<u64>,
+    pub order: &'static str,
+    pub block: u64,
+    pub batch_size: u64,
+    pub epochs: u64,
+    pub seed: u64,
+}
+
+const WORDS: &[&str] = &[
+    "the",
+    "and",
+    "of",
+    "Lord",
+    "beginning",
+    "earth",
+    "without",
+    "form,",
+    "void;",
+    "été",
+    "光",
+    "🙂",
+    "<extra_id_0>",
+    "0",
+    "1611",
+    "unto",
+    "them:",
+    "\u{a0}",
+    "</s>",
+    "e\u{301}",
+];
+
+impl Case {
+    /// Writes the files of case `number` into `folder`.
+    pub fn random(number: u64, folder: &Path, scale: u64) -> Self {
+        let mut random = Random::new(number + 1);
+        let converter = random.pick(&["lm", "lm", "enc_dec"]);
+        let source =
+            random.pick(if converter == "lm" { &["jsonl", "jsonl", "text"] } else { &["jsonl", "jsonl"] });
+        let examples = random.pick(&[1, 2, 5, 17, 64, 150]);
+        let pack = random.pick(&["best_fit", "best_fit", "greedy", "none"]);
+        let case = Self {
+            folder: folder.to_owned(),
+            source,
+            compression: random.pick(&["", "", ".gz", ".zst"]),
+            converter,
+            vocabulary: random.pick(&["byte", "sentencepiece", "sentencepiece"]),
+            last_steps: random.pick(&[
+                r#"{ op = "cache" }, { op = "append_eos" }"#,
+                r#"{ op = "append_eos" }, { op = "cache" }"#,
+                r#"{ op = "append_eos_after_trim" }"#,
+                r#"{ op = "append_eos" }, { op = "trim" }"#,
+                r#"{ op = "cache" }"#,
+            ]),
+            shuffled: random.below(4) > 0,
+            examples: if examples > 2 { examples * scale } else { examples },
+            lengths: (random.pick(&[6, 16, 40]), random.pick(&[5, 16, 33, 64])),
+            pack,
+            // Windows that do and do not divide an epoch; greedy takes whole groups of its own.
+            window: if pack == "best_fit" {
+                random.pick(&[Some(7), Some(32), Some(100), None])
+            } else {
+                None
+            },
+            order: random.pick(&["blocks", "blocks", "full", "storage"]),
+            block: random.pick(&[1, 8, 13, 4096]),
+            batch_size: random.pick(&[1, 2, 3, 8]),
+            epochs: random.pick(&[1, 2, 3]),
+            seed: random.below(1000),
+        };
+        case.write_files(&mut random);
+        case.write_task_file();
+        case
+    }
+
+    /// Whether each token of an epoch has its place: nothing trims.
+    pub fn keeps_every_token(&self) -> bool {
+        self.converter == "lm" && self.pack == "best_fit" && !self.last_steps.contains("trim")
+    }
+
+    /// The options that say what is streamed.
+    pub fn options(&self) -> Vec<String> {
+        let lengths = match self.converter {
+            "lm" => format!("targets={}", self.lengths.1),
+            _ => format!("inputs={},targets={}", self.lengths.0, self.lengths.1),
+        };
+        let mut options: Vec<String> = [
+            "--batch-size",
+            &self.batch_size.to_string(),
+            "--lengths",
+            &lengths,
+            "--converter",
+            self.converter,
+            "--pack",
+            self.pack,
+            "--order",
+            self.order,
+            "--block",
+            &self.block.to_string(),
+            "--seed",
+            &self.seed.to_string(),
+            "--epochs",
+            &self.epochs.to_string(),
+        ]
+        .iter()
+        .map(|option| (*option).to_owned())
+        .collect();
+        if let Some(window) = self.window {
+            options.extend(["--window".to_owned(), window.to_string()]);
+        }
+        options
+    }
+
+    /// The files of the split, with the names that example ids see.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let count = self.examples.min(3);
+        (0..count)
+            .map(|number| {
+                self.folder.join(format!("data/train-{number}.{}{}", self.source, self.compression))
+            })
+            .collect()
+    }
+
+    fn write_files(&self, random: &mut Random) {
+        std::fs::create_dir_all(self.folder.join("data")).unwrap();
+        let files = self.files();
+        for (number, path) in files.iter().enumerate() {
+            let count = self.examples / files.len() as u64
+                + u64::from((number as u64) < self.examples % files.len() as u64);
+            let mut content = String::new();
+            for _ in 0..count {
+                match self.source {
+                    "text" => content += &text(random),
+                    _ => {
+                        let row =
+                            serde_json::json!({ "a": text(random), "b": text(random), "n": random.below(9) });
+                        write!(content, "{row}").unwrap();
+                    }
+                }
+                content += random.pick(&["\n", "\n", "\r\n"]);
+            }
+            let file = std::fs::File::create(path).unwrap();
+            match self.compression {
+                ".gz" => {
+                    let mut writer = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+                    writer.write_all(content.as_bytes()).unwrap();
+                    writer.finish().unwrap();
+                }
+                ".zst" => {
+                    let mut writer = zstd::Encoder::new(file, 1).unwrap();
+                    writer.write_all(content.as_bytes()).unwrap();
+                    writer.finish().unwrap();
+                }
+                _ => (&file).write_all(content.as_bytes()).unwrap(),
+            }
+        }
+    }
+
+    /// Writes `seqio.toml` as the case now stands.
+    pub fn write_task_file(&self) {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/seqio/models");
+        std::fs::copy(golden.join("seqio_test.model"), self.folder.join("small.model")).unwrap();
+        let vocabulary = match self.vocabulary {
+            "byte" => "byte = true".to_owned(),
+            _ => "sentencepiece = \"small.model\"\nextra_ids = 10".to_owned(),
+        };
+        let (features, rekey) = match (self.converter, self.source) {
+            ("lm", "text") => ("targets", r#"targets = "text""#),
+            ("lm", _) => ("targets", r#"targets = "a""#),
+            _ => ("inputs targets", r#"inputs = "a", targets = "b""#),
+        };
+        let features: Vec<String> =
+            features.split(' ').map(|name| format!("{name} = {{ vocabulary = \"v\" }}")).collect();
+        let mut task = format!(
+            "[vocabulary.v]\n{vocabulary}\n\n[task.t]\nsource = {{ {source} = {{ train = \"data/train-*\" }} }}\n\
+             features = {{ {features} }}\nshuffle = [{shuffle}]\nsteps = [\n  {{ op = \"rekey\", to_from = {{ {rekey} }} }},\n  \
+             {{ op = \"tokenize\" }},\n",
+            source = self.source,
+            features = features.join(", "),
+            shuffle = if self.shuffled { "\"train\"" } else { "" },
+        );
+        for step in self.last_steps.split_inclusive("},") {
+            writeln!(task, "  {},", step.trim().trim_end_matches(',')).unwrap();
+        }
+        task += "]\n";
+        std::fs::write(self.folder.join("seqio.toml"), task).unwrap();
+    }
+}
+
+/// None to many words; a few texts are much longer than any row.
+fn text(random: &mut Random) -> String {
+    let words = match random.below(10) {
+        0 => 0,
+        1 => random.below(120),
+        _ => random.below(14),
+    };
+    (0..words).map(|_| random.pick(WORDS)).collect::<Vec<_>>().join(" ")
+}

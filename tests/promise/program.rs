@@ -1,0 +1,172 @@
+//! The built program, run in the folder of a case.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::case::Case;
+
+/// A line of `--digest=rows`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowDigest {
+    pub step: u64,
+    pub row: u64,
+    pub digest: String,
+}
+
+/// A piece of a row, as `seqio batch --json` traces it.
+#[derive(Debug)]
+pub struct Piece {
+    pub file: String,
+    pub row: u64,
+    pub offset: u64,
+    pub from: u64,
+    pub length: u64,
+}
+
+/// Runs `seqio` in one folder.
+pub struct Program {
+    folder: PathBuf,
+}
+
+impl Program {
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// Standard output of a run that has to succeed.
+    fn run(&self, arguments: &[&str]) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_seqio"))
+            .args(arguments)
+            .current_dir(&self.folder)
+            .env_remove("SEQIO_CACHE_DIR")
+            .env("XDG_CACHE_HOME", self.folder.join("user-cache"))
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "seqio {}\n{}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn run_on(&self, command: &[&str], case: &Case, extra: &[&str]) -> String {
+        let options = case.options();
+        let arguments: Vec<&str> = command
+            .iter()
+            .copied()
+            .chain(options.iter().map(String::as_str))
+            .chain(extra.iter().copied())
+            .collect();
+        self.run(&arguments)
+    }
+
+    /// `seqio stream`, writing nothing but what `extra` asks for.
+    pub fn stream(&self, case: &Case, extra: &[&str]) -> String {
+        self.run_on(&["stream", "t", "--format", "none"], case, extra)
+    }
+
+    /// The digest of every row.
+    pub fn rows(&self, case: &Case, extra: &[&str]) -> Vec<RowDigest> {
+        let lines = self.run_on(&["stream", "t", "--format", "none", "--digest=rows"], case, extra);
+        let row = |line: &str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let number = |at: usize| fields[at].parse().expect("`step row digest`");
+            RowDigest { step: number(0), row: number(1), digest: fields[2].to_owned() }
+        };
+        lines.lines().map(row).collect()
+    }
+
+    /// Builds a cache below `name`.
+    pub fn build(&self, _case: &Case, name: &str, extra: &[&str]) -> PathBuf {
+        let arguments: Vec<&str> = ["cache", "build", "t", "--cache-dir", name]
+            .iter()
+            .copied()
+            .chain(extra.iter().copied())
+            .collect();
+        self.run(&arguments);
+        self.folder.join(name)
+    }
+
+    /// Steps of the whole stream.
+    pub fn steps(&self, case: &Case) -> u64 {
+        self.plan(case)["steps"].as_u64().expect("a number of steps")
+    }
+
+    /// Examples without a token.
+    pub fn empty_items(&self, case: &Case) -> u64 {
+        self.plan(case)["empty_items"].as_u64().expect("a number of empty items")
+    }
+
+    fn plan(&self, case: &Case) -> serde_json::Value {
+        serde_json::from_str(&self.run_on(&["plan", "t", "--json"], case, &[])).unwrap()
+    }
+
+    /// The pieces of the rows of a step, in order.
+    pub fn pieces(&self, case: &Case, step: u64) -> Vec<Piece> {
+        let text = self.run_on(&["batch", "t", "--json", "--step", &step.to_string()], case, &[]);
+        let batch: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let mut pieces = Vec::new();
+        for row in batch["rows"].as_array().expect("rows") {
+            for piece in row["pieces"].as_array().expect("pieces") {
+                let origins = piece["origins"].as_array().expect("origins");
+                assert_eq!(origins.len(), 1, "nothing here merges records");
+                pieces.push(Piece {
+                    file: origins[0]["file"].as_str().expect("a file").to_owned(),
+                    row: origins[0]["row"].as_u64().expect("a row"),
+                    offset: origins[0]["offset"].as_u64().expect("an offset"),
+                    from: piece["features"]["targets"]["from"].as_u64().expect("a first token"),
+                    length: piece["features"]["targets"]["length"].as_u64().expect("a number of tokens"),
+                });
+            }
+        }
+        pieces
+    }
+
+    /// (file, row, offset) of every record, by a script that shares no code with the program.
+    pub fn source_rows(&self, case: &Case) -> BTreeSet<(String, u64, u64)> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/source_rows.py");
+        let output =
+            Command::new("python3").arg(script).arg(case.source).args(case.files()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let place = |line: &str| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let file = Path::new(fields[0]).file_name().unwrap().to_string_lossy().into_owned();
+            (file, fields[1].parse().unwrap(), fields[2].parse().unwrap())
+        };
+        text.lines().map(place).collect()
+    }
+}
+
+/// The digests of `--digest`, in order of steps.
+pub fn digests(text: &str) -> Vec<String> {
+    text.lines().map(|line| line.split_whitespace().nth(1).expect("`step digest`").to_owned()).collect()
+}
+
+/// Asserts that two folders hold the same files with the same bytes, but for what may vary.
+pub fn same_tree(one: &Path, other: &Path) {
+    let (one, other) = (tree(one), tree(other));
+    assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
+    for (name, bytes) in &one {
+        assert!(*bytes == other[name], "{} differs", name.display());
+    }
+}
+
+fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name().is_some_and(|name| name != "build.log.json") {
+                files.insert(path.strip_prefix(root).unwrap().to_owned(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
