@@ -5,14 +5,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// A small generator with its own arithmetic, so that a case number means the same everywhere (splitmix64).
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,34 +20,34 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
-    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
 }
 
 /// What is streamed, and how.
 #[derive(Clone, Debug)]
-pub struct Case {
-    pub folder: PathBuf,
-    pub source: &'static str,
-    pub compression: &'static str,
-    pub converter: &'static str,
-    pub vocabulary: &'static str,
-    pub last_steps: &'static str,
-    pub shuffled: bool,
-    pub examples: u64,
-    pub lengths: (u64, u64),
-    pub pack: &'static str,
-    pub window: Option<u64>,
-    pub order: &'static str,
-    pub block: u64,
-    pub batch_size: u64,
-    pub epochs: u64,
-    pub seed: u64,
+pub(crate) struct Case {
+    pub(crate) folder: PathBuf,
+    pub(crate) source: &'static str,
+    pub(crate) compression: &'static str,
+    pub(crate) converter: &'static str,
+    pub(crate) vocabulary: &'static str,
+    pub(crate) last_steps: &'static str,
+    pub(crate) shuffled: bool,
+    pub(crate) examples: u64,
+    pub(crate) lengths: (u64, u64),
+    pub(crate) pack: &'static str,
+    pub(crate) window: Option<u64>,
+    pub(crate) order: &'static str,
+    pub(crate) block: u64,
+    pub(crate) batch_size: u64,
+    pub(crate) epochs: u64,
+    pub(crate) seed: u64,
 }
 
 const WORDS: &[&str] = &[
@@ -75,7 +75,7 @@ const WORDS: &[&str] = &[
 
 impl Case {
     /// Writes the files of case `number` into `folder`.
-    pub fn random(number: u64, folder: &Path, scale: u64) -> Self {
+    pub(crate) fn random(number: u64, folder: &Path, scale: u64) -> Self {
         let mut random = Random::new(number + 1);
         let converter = random.pick(&["lm", "lm", "enc_dec"]);
         let source =
@@ -117,12 +117,12 @@ impl Case {
     }
 
     /// Whether each token of an epoch has its place: nothing trims.
-    pub fn keeps_every_token(&self) -> bool {
+    pub(crate) fn keeps_every_token(&self) -> bool {
         self.converter == "lm" && self.pack == "best_fit" && !self.last_steps.contains("trim")
     }
 
     /// The options that say what is streamed.
-    pub fn options(&self) -> Vec<String> {
+    pub(crate) fn options(&self) -> Vec<String> {
         let lengths = match self.converter {
             "lm" => format!("targets={}", self.lengths.1),
             _ => format!("inputs={},targets={}", self.lengths.0, self.lengths.1),
@@ -155,7 +155,7 @@ impl Case {
     }
 
     /// The files of the split, with the names that example ids see.
-    pub fn files(&self) -> Vec<PathBuf> {
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
         let count = self.examples.min(3);
         (0..count)
             .map(|number| {
@@ -200,7 +200,7 @@ impl Case {
     }
 
     /// Writes `seqio.toml` as the case now stands.
-    pub fn write_task_file(&self) {
+    pub(crate) fn write_task_file(&self) {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/seqio/models");
         std::fs::copy(golden.join("seqio_test.model"), self.folder.join("small.model")).unwrap();
         let vocabulary = match self.vocabulary {

@@ -8,29 +8,29 @@ use crate::case::Case;
 
 /// A line of `--digest=rows`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RowDigest {
-    pub step: u64,
-    pub row: u64,
-    pub digest: String,
+pub(crate) struct RowDigest {
+    pub(crate) step: u64,
+    pub(crate) row: u64,
+    pub(crate) digest: String,
 }
 
 /// A piece of a row, as `seqio batch --json` traces it.
 #[derive(Debug)]
-pub struct Piece {
-    pub file: String,
-    pub row: u64,
-    pub offset: u64,
-    pub from: u64,
-    pub length: u64,
+pub(crate) struct Piece {
+    pub(crate) file: String,
+    pub(crate) row: u64,
+    pub(crate) offset: u64,
+    pub(crate) from: u64,
+    pub(crate) length: u64,
 }
 
 /// Runs `seqio` in one folder.
-pub struct Program {
+pub(crate) struct Program {
     folder: PathBuf,
 }
 
 impl Program {
-    pub fn new(folder: &Path) -> Self {
+    pub(crate) fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
 
@@ -64,12 +64,12 @@ impl Program {
     }
 
     /// `seqio stream`, writing nothing but what `extra` asks for.
-    pub fn stream(&self, case: &Case, extra: &[&str]) -> String {
+    pub(crate) fn stream(&self, case: &Case, extra: &[&str]) -> String {
         self.run_on(&["stream", "t", "--format", "none"], case, extra)
     }
 
     /// The digest of every row.
-    pub fn rows(&self, case: &Case, extra: &[&str]) -> Vec<RowDigest> {
+    pub(crate) fn rows(&self, case: &Case, extra: &[&str]) -> Vec<RowDigest> {
         let lines = self.run_on(&["stream", "t", "--format", "none", "--digest=rows"], case, extra);
         let row = |line: &str| {
             let fields: Vec<&str> = line.split_whitespace().collect();
@@ -80,7 +80,7 @@ impl Program {
     }
 
     /// Builds a cache below `name`.
-    pub fn build(&self, _case: &Case, name: &str, extra: &[&str]) -> PathBuf {
+    pub(crate) fn build(&self, _case: &Case, name: &str, extra: &[&str]) -> PathBuf {
         let arguments: Vec<&str> = ["cache", "build", "t", "--cache-dir", name]
             .iter()
             .copied()
@@ -91,12 +91,12 @@ impl Program {
     }
 
     /// Steps of the whole stream.
-    pub fn steps(&self, case: &Case) -> u64 {
+    pub(crate) fn steps(&self, case: &Case) -> u64 {
         self.plan(case)["steps"].as_u64().expect("a number of steps")
     }
 
     /// Examples without a token.
-    pub fn empty_items(&self, case: &Case) -> u64 {
+    pub(crate) fn empty_items(&self, case: &Case) -> u64 {
         self.plan(case)["empty_items"].as_u64().expect("a number of empty items")
     }
 
@@ -105,7 +105,7 @@ impl Program {
     }
 
     /// The pieces of the rows of a step, in order.
-    pub fn pieces(&self, case: &Case, step: u64) -> Vec<Piece> {
+    pub(crate) fn pieces(&self, case: &Case, step: u64) -> Vec<Piece> {
         let text = self.run_on(&["batch", "t", "--json", "--step", &step.to_string()], case, &[]);
         let batch: serde_json::Value = serde_json::from_str(&text).unwrap();
         let mut pieces = Vec::new();
@@ -126,7 +126,7 @@ impl Program {
     }
 
     /// (file, row, offset) of every record, by a script that shares no code with the program.
-    pub fn source_rows(&self, case: &Case) -> BTreeSet<(String, u64, u64)> {
+    pub(crate) fn source_rows(&self, case: &Case) -> BTreeSet<(String, u64, u64)> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/source_rows.py");
         let output =
             Command::new("python3").arg(script).arg(case.source).args(case.files()).output().unwrap();
@@ -142,12 +142,12 @@ impl Program {
 }
 
 /// The digests of `--digest`, in order of steps.
-pub fn digests(text: &str) -> Vec<String> {
+pub(crate) fn digests(text: &str) -> Vec<String> {
     text.lines().map(|line| line.split_whitespace().nth(1).expect("`step digest`").to_owned()).collect()
 }
 
 /// Asserts that two folders hold the same files with the same bytes, but for what may vary.
-pub fn same_tree(one: &Path, other: &Path) {
+pub(crate) fn same_tree(one: &Path, other: &Path) {
     let (one, other) = (tree(one), tree(other));
     assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
     for (name, bytes) in &one {
