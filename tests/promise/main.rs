@@ -5,6 +5,9 @@
 //! `SEQIO_PROMISE_CASES=200 cargo test --test promise` tries more, `SEQIO_PROMISE_FIRST=17` begins elsewhere, and
 //! `SEQIO_PROMISE_SCALE=50` makes the data larger.
 
+// Helpers of tests stand outside `#[test]` functions; a failing one has to say which case it was.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod case;
 mod program;
 
