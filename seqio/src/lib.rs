@@ -20,7 +20,8 @@ pub use crate::convert::{
     Row, RowWriter, Span, WindowPlan, WindowPlanner, default_window,
 };
 pub use crate::dataset::{
-    DEFAULT_BLOCK, Digest, EpochOrder, ExampleStore, MemoryStore, OrderKind, SequenceEdits, StoreError,
+    BatchSizes, DEFAULT_BLOCK, DatasetError, DatasetState, Digest, EpochOrder, ExampleStore, InMemoryExamples,
+    MemoryStore, OrderKind, SequenceEdits, StoreError,
 };
 pub use crate::example::{EncodeCounts, ExampleId, ExampleRow, Examples, Origin};
 pub use crate::feature::{Feature, FeatureLengths, Features};
