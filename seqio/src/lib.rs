@@ -20,8 +20,10 @@ pub use crate::convert::{
     Row, RowWriter, Span, WindowPlan, WindowPlanner, default_window,
 };
 pub use crate::dataset::{
-    BatchSizes, DEFAULT_BLOCK, DatasetError, DatasetState, Digest, EpochOrder, ExampleStore, InMemoryExamples,
-    MemoryStore, OrderKind, SequenceEdits, StoreError,
+    BatchSizes, Counts, DEFAULT_BLOCK, Dataset, DatasetConfig, DatasetError, DatasetIterator, DatasetState, Digest,
+    EpochOrder, ExampleReader, ExampleStore, Horizon, Host, InMemoryExamples, MemoryStore, OpenExamples, OrderKind,
+    PartTrace, PieceTrace, ReadError, RowTrace, SequenceEdits, SightedPiece, Sighting, StepTrace, StoreError,
+    StreamPlan, StreamTask, UncachedDataset,
 };
 pub use crate::example::{EncodeCounts, ExampleId, ExampleRow, Examples, Origin};
 pub use crate::feature::{Feature, FeatureLengths, Features};

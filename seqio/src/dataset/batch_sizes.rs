@@ -42,7 +42,10 @@ impl BatchSizes {
         let problem = if self.sizes.is_empty() {
             "there is no batch size".to_owned()
         } else if self.sizes[0].0 > self.base.0 {
-            format!("the first batch size holds from step {}; it must hold from step {}", self.sizes[0].0, self.base.0)
+            format!(
+                "the first batch size holds from step {}; it must hold from step {}",
+                self.sizes[0].0, self.base.0
+            )
         } else if let Some(pair) = self.sizes.windows(2).find(|pair| pair[1].0 <= pair[0].0) {
             format!("batch sizes must be listed by rising step, but {} follows {}", pair[1].0, pair[0].0)
         } else if let Some((from, _)) = self.sizes.iter().find(|(_, size)| *size == 0) {
@@ -175,7 +178,10 @@ mod tests {
     fn senseless_lists_are_refused_in_words() {
         let problem = |sizes| BatchSizes::changing(sizes).check().unwrap_err().to_string();
         assert_eq!(problem(vec![]), "`batch_size`: there is no batch size");
-        assert_eq!(problem(vec![(0, 0)]), "`batch_size`: the batch size from step 0 on is 0; it must be at least 1");
+        assert_eq!(
+            problem(vec![(0, 0)]),
+            "`batch_size`: the batch size from step 0 on is 0; it must be at least 1"
+        );
         assert!(problem(vec![(2, 1)]).contains("must hold from step 0"));
         assert!(problem(vec![(0, 1), (3, 1), (3, 2)]).contains("3 follows 3"));
     }

@@ -101,7 +101,8 @@ impl FromStr for Host {
     type Err = DatasetError;
 
     fn from_str(text: &str) -> Result<Self, DatasetError> {
-        let numbers = text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+        let numbers =
+            text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
         let (index, count) = numbers.ok_or_else(|| DatasetError::Setting {
             setting: "host",
             problem: format!("`{text}` is not of the form `h/H`, as `0/2` for the first of two hosts"),
@@ -256,7 +257,10 @@ mod tests {
             problem(config().batch_size(0)),
             "`batch_size`: the batch size from step 0 on is 0; it must be at least 1"
         );
-        assert_eq!(problem(config().host(2, 2)), "`host`: there is no host 2 of 2; they are counted from 0 to 1");
+        assert_eq!(
+            problem(config().host(2, 2)),
+            "`host`: there is no host 2 of 2; they are counted from 0 to 1"
+        );
         assert_eq!(problem(config().host(0, 0)), "`host`: there must be at least 1 host");
         assert_eq!(problem(config().window(0)), "`window`: the window is 0; it must be from 1 to 16777216");
         assert_eq!(

@@ -19,7 +19,7 @@ pub(crate) trait Rows {
 
 /// Some rows of one window.
 #[derive(Debug)]
-pub(crate) struct Span<W> {
+pub(crate) struct Stretch<W> {
     pub(crate) window: Arc<W>,
     /// Counted within the window.
     pub(crate) rows: Range<u64>,
@@ -31,9 +31,9 @@ pub(crate) struct StepRows<W> {
     pub(crate) step: u64,
     /// First row, counted in the stream.
     pub(crate) row: u64,
-    /// Rows in the batch; those beyond the spans only fill it up.
+    /// Rows in the batch; those beyond the stretches only fill it up.
     pub(crate) size: u64,
-    pub(crate) spans: Vec<Span<W>>,
+    pub(crate) stretches: Vec<Stretch<W>>,
     /// Where the stream stands after this step.
     pub(crate) after: StreamPosition,
 }
@@ -69,7 +69,12 @@ pub(crate) enum NoStep<E> {
 }
 
 impl<W: Rows> Cursor<W> {
-    pub(crate) fn new(position: StreamPosition, sizes: BatchSizes, drop_remainder: bool, empty_limit: u64) -> Self {
+    pub(crate) fn new(
+        position: StreamPosition,
+        sizes: BatchSizes,
+        drop_remainder: bool,
+        empty_limit: u64,
+    ) -> Self {
         Self {
             sizes,
             drop_remainder,
@@ -131,7 +136,7 @@ impl<W: Rows> Cursor<W> {
 
     fn take(&mut self, size: u64, valid: u64) -> StepRows<W> {
         let (step, row, end) = (self.step, self.row, self.row + valid);
-        let mut spans = Vec::new();
+        let mut stretches = Vec::new();
         while let Some((before, window)) = self.held.front() {
             let last = before + window.num_rows();
             if *before >= end {
@@ -139,7 +144,7 @@ impl<W: Rows> Cursor<W> {
             }
             let rows = row.max(*before) - before..end.min(last) - before;
             if !rows.is_empty() {
-                spans.push(Span { window: Arc::clone(window), rows });
+                stretches.push(Stretch { window: Arc::clone(window), rows });
             }
             if last > end {
                 break;
@@ -153,7 +158,7 @@ impl<W: Rows> Cursor<W> {
             None => (self.rows_known, self.next_window),
         };
         let after = StreamPosition { step: self.step, row: self.row, window, rows_before_window };
-        StepRows { step, row, size, spans, after }
+        StepRows { step, row, size, stretches, after }
     }
 }
 
@@ -181,8 +186,9 @@ mod tests {
         let mut found = Vec::new();
         let fetch = |index: u64| Ok::<_, ()>(windows.get(index as usize).map(|rows| Arc::new(Fixed(*rows))));
         while let Ok(step) = cursor.next(fetch) {
-            let spans = step.spans.iter().map(|span| (span.window.0, span.rows.clone())).collect();
-            found.push((step.row, spans, step.after));
+            let stretches =
+                step.stretches.iter().map(|stretch| (stretch.window.0, stretch.rows.clone())).collect();
+            found.push((step.row, stretches, step.after));
         }
         found
     }
@@ -190,8 +196,8 @@ mod tests {
     #[test]
     fn batches_run_over_the_borders_of_windows() {
         let found = steps(&[5, 0, 4], START, &BatchSizes::constant(4));
-        let spans: Vec<_> = found.iter().map(|(row, spans, _)| (*row, spans.clone())).collect();
-        assert_eq!(spans, [(0, vec![(5, 0..4)]), (4, vec![(5, 4..5), (4, 0..3)]), (8, vec![(4, 3..4)])]);
+        let stretches: Vec<_> = found.iter().map(|(row, stretches, _)| (*row, stretches.clone())).collect();
+        assert_eq!(stretches, [(0, vec![(5, 0..4)]), (4, vec![(5, 4..5), (4, 0..3)]), (8, vec![(4, 3..4)])]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What can go wrong between stored examples and batches.
 
+use crate::convert::ConvertError;
 use crate::dataset::store::StoreError;
 
 /// Why a stream cannot be made or cannot go on.
@@ -14,6 +15,9 @@ pub enum DatasetError {
         /// What is wrong with it, and what would be right.
         problem: String,
     },
+    /// Lengths, converter or packing make no sense.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
     /// The task does not fit the request.
     #[error("task `{task}`: {problem}")]
     Task {

@@ -13,6 +13,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::fingerprint::Fingerprint;
+
 /// First bytes of an index file; the digit is the version.
 const MAGIC: &[u8; 8] = b"SQIOROW1";
 
@@ -63,9 +65,9 @@ impl RowIndex {
         }
     }
 
-    fn to_bytes(&self, stream: &str) -> Vec<u8> {
+    fn to_bytes(&self, stream: &Fingerprint) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(blake3::hash(stream.as_bytes()).as_bytes());
+        bytes.extend_from_slice(stream.as_bytes());
         bytes.extend_from_slice(&self.num_windows().to_le_bytes());
         for pair in self.before.windows(2) {
             let rows = u32::try_from(pair[1] - pair[0]).expect("rows were added as u32");
@@ -76,19 +78,21 @@ impl RowIndex {
         bytes
     }
 
-    fn from_bytes(bytes: &[u8], stream: &str) -> Option<Self> {
+    fn from_bytes(bytes: &[u8], stream: &Fingerprint) -> Option<Self> {
         let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
         let (magic, rest) = body.split_at_checked(8)?;
         let (owner, rest) = rest.split_at_checked(32)?;
         let (count, rows) = rest.split_at_checked(8)?;
         let count = u64::from_le_bytes(count.try_into().ok()?);
         let sound = magic == MAGIC
-            && owner == blake3::hash(stream.as_bytes()).as_bytes()
+            && owner == stream.as_bytes()
             && sum == blake3::hash(body).as_bytes()
             && count.checked_mul(4) == Some(rows.len() as u64);
         sound.then(|| {
             let mut index = Self::default();
-            index.extend(rows.chunks_exact(4).map(|rows| u32::from_le_bytes([rows[0], rows[1], rows[2], rows[3]])));
+            index.extend(
+                rows.chunks_exact(4).map(|rows| u32::from_le_bytes([rows[0], rows[1], rows[2], rows[3]])),
+            );
             index
         })
     }
@@ -102,7 +106,7 @@ pub(crate) struct IndexFile {
 
 impl IndexFile {
     /// The longest sound index found, if any.
-    pub(crate) fn load(&self, stream: &str) -> Option<RowIndex> {
+    pub(crate) fn load(&self, stream: &Fingerprint) -> Option<RowIndex> {
         self.folders
             .iter()
             .filter_map(|folder| fs::read(folder.join(file_name(stream))).ok())
@@ -111,13 +115,13 @@ impl IndexFile {
     }
 
     /// Writes the index to the first folder that takes it; with none it lives in memory only.
-    pub(crate) fn save(&self, stream: &str, index: &RowIndex) -> Option<PathBuf> {
+    pub(crate) fn save(&self, stream: &Fingerprint, index: &RowIndex) -> Option<PathBuf> {
         let bytes = index.to_bytes(stream);
         self.folders.iter().find_map(|folder| write_aside(folder, &file_name(stream), &bytes).ok())
     }
 }
 
-fn file_name(stream: &str) -> String {
+fn file_name(stream: &Fingerprint) -> String {
     format!("{stream}.rows")
 }
 
@@ -125,7 +129,8 @@ fn file_name(stream: &str) -> String {
 fn write_aside(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(folder)?;
-    let aside = folder.join(format!(".{name}.{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    let aside =
+        folder.join(format!(".{name}.{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
     let target = folder.join(name);
     let written = fs::File::create(&aside)
         .and_then(|mut file| file.write_all(bytes))
@@ -141,6 +146,10 @@ fn write_aside(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn stream() -> Fingerprint {
+        Fingerprint::of_bytes(b"ab")
+    }
 
     fn index() -> RowIndex {
         let mut index = RowIndex::default();
@@ -165,20 +174,21 @@ mod tests {
     fn a_file_is_read_back_and_any_damage_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let file = IndexFile { folders: vec![folder.path().join("indexes")] };
-        assert_eq!(file.load("ab"), None);
-        let path = file.save("ab", &index()).unwrap();
-        assert_eq!(file.load("ab"), Some(index()));
+        assert_eq!(file.load(&stream()), None);
+        let path = file.save(&stream(), &index()).unwrap();
+        assert_eq!(file.load(&stream()), Some(index()));
         let sound = fs::read(&path).unwrap();
         for place in 0..sound.len() {
             let mut damaged = sound.clone();
             damaged[place] ^= 1;
             fs::write(&path, &damaged).unwrap();
-            assert_eq!(file.load("ab"), None, "byte {place}");
+            assert_eq!(file.load(&stream()), None, "byte {place}");
             fs::write(&path, &sound[..place]).unwrap();
-            assert_eq!(file.load("ab"), None, "cut at {place}");
+            assert_eq!(file.load(&stream()), None, "cut at {place}");
         }
-        fs::write(folder.path().join("indexes").join(file_name("cd")), &sound).unwrap();
-        assert_eq!(file.load("cd"), None, "of another stream");
+        let other = Fingerprint::of_bytes(b"cd");
+        fs::write(folder.path().join("indexes").join(file_name(&other)), &sound).unwrap();
+        assert_eq!(file.load(&other), None, "of another stream");
     }
 
     #[test]
@@ -188,9 +198,9 @@ mod tests {
         fs::write(&blocked, "in the way").unwrap();
         let good = folder.path().join("good");
         let file = IndexFile { folders: vec![blocked.join("sub"), good.clone()] };
-        let path = file.save("ab", &index()).unwrap();
+        let path = file.save(&stream(), &index()).unwrap();
         assert!(path.starts_with(&good));
-        assert_eq!(file.load("ab"), Some(index()));
-        assert_eq!(IndexFile { folders: vec![blocked] }.save("ab", &index()), None);
+        assert_eq!(file.load(&stream()), Some(index()));
+        assert_eq!(IndexFile { folders: vec![blocked] }.save(&stream(), &index()), None);
     }
 }

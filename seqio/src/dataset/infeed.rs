@@ -11,6 +11,15 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
+/// What dropping the consumer's end does about a dispatcher that is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Waits until it has noticed.
+    Waits,
+    /// Leaves it alone: it may be waiting for other people's code.
+    Leaves,
+}
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// The consumer's end. Dropping it stops the threads.
@@ -24,7 +33,6 @@ pub(crate) struct Infeed<T> {
 pub(crate) struct Dispatcher<T> {
     results: Sender<Receiver<T>>,
     jobs: Sender<Job>,
-    stop: Arc<AtomicBool>,
 }
 
 /// The consumer is gone: nothing more is wanted.
@@ -36,6 +44,7 @@ impl<T: Send + 'static> Infeed<T> {
     pub(crate) fn start(
         threads: usize,
         read_ahead: usize,
+        owner: Owner,
         dispatch: impl FnOnce(&Dispatcher<T>) -> Result<(), Stopped> + Send + 'static,
     ) -> std::io::Result<Self> {
         let (results_sender, results) = bounded(read_ahead.max(1));
@@ -54,12 +63,14 @@ impl<T: Send + 'static> Infeed<T> {
             })?;
             infeed.threads.push(thread);
         }
-        let dispatcher = Dispatcher { results: results_sender, jobs: jobs_sender, stop };
+        let dispatcher = Dispatcher { results: results_sender, jobs: jobs_sender };
         let thread = std::thread::Builder::new().name("infeed-dispatch".to_owned()).spawn(move || {
             // A stop is the consumer's wish; there is nobody left to tell.
             let _ = dispatch(&dispatcher);
         })?;
-        infeed.threads.push(thread);
+        if owner == Owner::Waits {
+            infeed.threads.push(thread);
+        }
         Ok(infeed)
     }
 
@@ -67,12 +78,6 @@ impl<T: Send + 'static> Infeed<T> {
     pub(crate) fn next(&mut self) -> Option<Result<T, Stopped>> {
         let result = self.results.as_ref()?.recv().ok()?;
         Some(result.recv().map_err(|_| Stopped))
-    }
-
-    /// Whether the next result is there already, so that taking it will not wait.
-    pub(crate) fn stop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.results = None;
     }
 }
 
@@ -110,9 +115,12 @@ impl<T: Send + 'static> Dispatcher<T> {
         Ok(receiver)
     }
 
-    /// Whether the consumer is gone.
-    pub(crate) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    /// Gives the consumer what is there already, in its turn.
+    pub(crate) fn hand_over(&self, result: T) -> Result<(), Stopped> {
+        let (sender, receiver) = bounded(1);
+        // The receiver is at hand and the channel empty.
+        let _ = sender.send(result);
+        self.results.send(receiver).map_err(|_| Stopped)
     }
 
     fn run<R: Send + 'static>(
@@ -145,9 +153,13 @@ mod tests {
 
     use super::*;
 
-    fn counting(threads: usize, read_ahead: usize, started: &Arc<AtomicUsize>) -> Infeed<Result<usize, String>> {
+    fn counting(
+        threads: usize,
+        read_ahead: usize,
+        started: &Arc<AtomicUsize>,
+    ) -> Infeed<Result<usize, String>> {
         let started = Arc::clone(started);
-        Infeed::start(threads, read_ahead, move |dispatcher| {
+        Infeed::start(threads, read_ahead, Owner::Waits, move |dispatcher| {
             for number in 0..200 {
                 let started = Arc::clone(&started);
                 dispatcher.deliver(

@@ -1,27 +1,46 @@
 //! From stored examples to batches: order, windows, packing, batches, state.
 
 mod batch_sizes;
+mod config;
 mod cursor;
+#[expect(clippy::module_inception, reason = "`Dataset` is the noun of this folder")]
+mod dataset;
 mod digest;
 mod edits;
 mod error;
+mod fill;
 mod in_memory;
 mod index;
 mod infeed;
+mod iterator;
 mod memory;
 mod order;
 mod permutation;
+mod plan;
+#[cfg(test)]
+mod promise;
 mod state;
 mod store;
+mod stream;
+mod trace;
+mod uncached;
+mod window;
 
 pub(crate) use permutation::Permutation;
 
 pub use batch_sizes::BatchSizes;
+pub use config::{DatasetConfig, Host};
+pub use dataset::{Dataset, UncachedDataset};
 pub use digest::Digest;
 pub use edits::SequenceEdits;
 pub use error::DatasetError;
 pub use in_memory::InMemoryExamples;
+pub use iterator::DatasetIterator;
 pub use memory::MemoryStore;
 pub use order::{DEFAULT_BLOCK, EpochOrder, OrderKind};
+pub use plan::{Counts, Horizon, StreamPlan};
 pub use state::DatasetState;
 pub use store::{ExampleStore, StoreError};
+pub use stream::StreamTask;
+pub use trace::{PartTrace, PieceTrace, RowTrace, SightedPiece, Sighting, StepTrace};
+pub use uncached::{ExampleReader, OpenExamples, ReadError};

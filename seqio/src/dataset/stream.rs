@@ -6,14 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use crate::convert::{ModelFeature, WindowPlanner};
+use crate::convert::{RowWriter, WindowPlanner};
 use crate::dataset::config::DatasetConfig;
-use crate::dataset::edits::SequenceEdits;
 use crate::dataset::error::DatasetError;
 use crate::dataset::order::OrderKind;
+use crate::fingerprint::Fingerprint;
 use crate::preprocess::TokenEdit;
+use crate::text::quoted;
 
 /// Counts up when the same definition comes to mean other rows.
 const STREAM_VERSION: u32 = 1;
@@ -36,13 +35,13 @@ pub struct StreamTask {
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) task: String,
+    data: String,
     pub(crate) config: DatasetConfig,
     /// One a task feature of the converter.
     pub(crate) limits: Vec<usize>,
-    pub(crate) edits: Vec<SequenceEdits>,
+    edits: BTreeMap<String, Vec<TokenEdit>>,
     pub(crate) window: u64,
-    pub(crate) model_features: Vec<ModelFeature>,
-    pub(crate) fingerprint: String,
+    pub(crate) fingerprint: Fingerprint,
     pub(crate) words: BTreeMap<String, String>,
 }
 
@@ -56,12 +55,12 @@ impl Stream {
             .map(|feature| (*feature, task.edits.get(*feature).map_or(&[][..], Vec::as_slice)))
             .collect();
         let words = words(&task, &config, window, &edits);
-        let fingerprint = fingerprint(&words);
+        let fingerprint = Fingerprint::of_json("stream", &serde_json::json!(words));
         Ok(Self {
-            model_features: config.converter.model_features(&config.lengths, config.is_packed())?,
-            edits: edits.values().map(|edits| SequenceEdits::new(edits.to_vec())).collect(),
+            edits: edits.into_iter().map(|(feature, edits)| (feature.to_owned(), edits.to_vec())).collect(),
             words: words.into_iter().map(|(name, words)| (name.to_owned(), shortened(words))).collect(),
             task: task.name,
+            data: task.data,
             config,
             limits,
             window,
@@ -69,9 +68,21 @@ impl Stream {
         })
     }
 
+    /// What the stream was made for.
+    pub(crate) fn task_parts(&self) -> StreamTask {
+        StreamTask { name: self.task.clone(), data: self.data.clone(), edits: self.edits.clone() }
+    }
+
     /// The task features read, in the order of limits and edits.
     pub(crate) fn features(&self) -> &'static [&'static str] {
         self.config.converter.task_features()
+    }
+
+    /// What writes rows of examples that have these features.
+    pub(crate) fn writer(&self, features: &[String]) -> Result<RowWriter, DatasetError> {
+        let Self { config, edits, .. } = self;
+        RowWriter::new(config.converter, &config.lengths, config.is_packed(), features, edits)
+            .map_err(|error| DatasetError::Task { task: self.task.clone(), problem: error.to_string() })
     }
 
     pub(crate) fn planner(&self) -> WindowPlanner {
@@ -82,6 +93,11 @@ impl Stream {
     /// An error that says that there is nothing to stream.
     pub(crate) fn empty(&self, what: impl Into<String>) -> DatasetError {
         DatasetError::Empty { task: self.task.clone(), split: self.config.split.clone(), what: what.into() }
+    }
+
+    /// An error that says that no row will ever be filled.
+    pub(crate) fn no_tokens(&self) -> DatasetError {
+        self.empty(format!("example with a token in {}", quoted(self.features())))
     }
 
     /// An error that says that a worker panicked.
@@ -134,14 +150,6 @@ fn order_words(order: OrderKind) -> String {
     }
 }
 
-fn fingerprint(words: &BTreeMap<&'static str, String>) -> String {
-    #[derive(Serialize)]
-    struct Hashed<'a>(&'static str, &'a BTreeMap<&'static str, String>);
-    let canonical =
-        serde_json::to_vec(&Hashed("seqio stream", words)).expect("a map of strings can always be written");
-    blake3::hash(&canonical).to_hex().to_string()
-}
-
 /// Keeps saved states small: a long text keeps its head, and a hash tells it from others.
 fn shortened(words: String) -> String {
     if words.len() <= LONGEST_WORDS {
@@ -157,7 +165,8 @@ mod tests {
     use crate::convert::{Converter, Packing};
 
     fn stream(task: &str, config: DatasetConfig) -> Stream {
-        let edits = [("targets".to_owned(), vec![TokenEdit::Append { id: 1 }, TokenEdit::Trim { max_length: 9 }])];
+        let edits =
+            [("targets".to_owned(), vec![TokenEdit::Append { id: 1 }, TokenEdit::Trim { max_length: 9 }])];
         let task = StreamTask { name: task.to_owned(), data: "cafe".to_owned(), edits: edits.into() };
         Stream::new(task, config).unwrap()
     }

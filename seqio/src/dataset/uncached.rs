@@ -139,8 +139,10 @@ impl WindowReader {
     fn end_epoch(&mut self) -> Result<(), DatasetError> {
         let known = *self.num_examples.get_or_insert(self.place);
         if known != self.place {
-            let problem =
-                format!("the epoch has {} examples, but the first had {known}: the source has changed", self.place);
+            let problem = format!(
+                "the epoch has {} examples, but the first had {known}: the source has changed",
+                self.place
+            );
             return Err(self.failed(problem.into()));
         }
         if known == 0 {
@@ -180,14 +182,15 @@ mod tests {
             Ok(Box::new(cuts.iter().map(move |count| {
                 let ids = first..first + count;
                 first += count;
-                let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(ids.clone().map(|id| Some([Some(id)])));
-                let schema = Schema::new(vec![Field::new_list_field(
-                    arrow::array::Array::data_type(&lists).clone(),
-                    true,
-                )
-                .with_name("targets")]);
+                let lists =
+                    ListArray::from_iter_primitive::<Int32Type, _, _>(ids.clone().map(|id| Some([Some(id)])));
+                let schema = Schema::new(vec![
+                    Field::new_list_field(arrow::array::Array::data_type(&lists).clone(), true)
+                        .with_name("targets"),
+                ]);
                 let columns = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(lists)]).unwrap();
-                let rows = ids.map(|id| ExampleRow { id: ExampleId::new("", "", 0, id as u64), origins: vec![] });
+                let rows =
+                    ids.map(|id| ExampleRow { id: ExampleId::new("", "", 0, id as u64), origins: vec![] });
                 Ok(Examples::new(columns, rows.collect()))
             })) as ExampleReader)
         })
@@ -233,7 +236,10 @@ mod tests {
     #[test]
     fn no_examples_are_an_error_and_not_an_endless_search() {
         let error = reader(&[0, 0], 3, None).read(0).unwrap_err();
-        assert_eq!(error.to_string(), "task `docs`, split `train` has no examples, so it cannot fill a batch");
+        assert_eq!(
+            error.to_string(),
+            "task `docs`, split `train` has no examples, so it cannot fill a batch"
+        );
     }
 
     #[test]

@@ -6,20 +6,19 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::convert::{Row, WindowPlan, WindowPlanner};
+use crate::batch::Array;
+use crate::convert::{Row, RowWriter, WindowPlan, WindowPlanner};
 use crate::dataset::cursor::Rows;
 use crate::dataset::error::DatasetError;
 use crate::dataset::order::EpochOrder;
 use crate::dataset::store::{ExampleStore, StoreError};
 use crate::dataset::stream::Stream;
-use crate::text::quoted;
 
 /// A planned window and what is needed to read its rows.
 #[derive(Debug)]
 pub(crate) struct Window {
     store: Arc<dyn ExampleStore>,
-    /// For each task feature of the converter its number in the store.
-    features: Arc<[usize]>,
+    writer: Arc<RowWriter>,
     /// The example of each item.
     examples: Vec<u64>,
     plan: WindowPlan,
@@ -34,21 +33,16 @@ impl Rows for Window {
 impl Window {
     /// Plans a window of all examples of a store, in order.
     pub(crate) fn of_store(
-        stream: &Stream,
         planner: &mut WindowPlanner,
+        writer: Arc<RowWriter>,
         store: Arc<dyn ExampleStore>,
         index: u64,
-    ) -> Result<Self, DatasetError> {
-        let features = store_features(stream, store.as_ref())?.into();
+    ) -> Self {
         let mut lengths = Lengths::default();
         let examples: Vec<u64> = (0..store.num_examples()).collect();
-        lengths.read(stream, store.as_ref(), &features, &examples);
+        lengths.read(&writer, store.as_ref(), &examples);
         let plan = planner.plan(&lengths.slices(), index);
-        Ok(Self { store, features, examples, plan })
-    }
-
-    pub(crate) fn plan(&self) -> &WindowPlan {
-        &self.plan
+        Self { store, writer, examples, plan }
     }
 
     /// A row by its number in the window.
@@ -61,16 +55,10 @@ impl Window {
         self.examples[item as usize]
     }
 
-    /// Writes ids of an item's edited sequence, from `from` on, to `out`.
-    pub(crate) fn read(
-        &self,
-        stream: &Stream,
-        feature: usize,
-        item: u32,
-        from: usize,
-        out: &mut [i32],
-    ) -> Result<(), StoreError> {
-        stream.edits[feature].read(self.store.as_ref(), self.features[feature], self.example(item), from, out)
+    /// Writes a row, by its number in the window, to a row of arrays.
+    pub(crate) fn write_row(&self, row: u64, arrays: &mut [Array], place: usize) -> Result<(), StoreError> {
+        let pieces = self.row(row).pieces().map(|piece| (self.example(piece.item), piece.spans));
+        self.writer.write_row(self.store.as_ref(), pieces, arrays, place)
     }
 }
 
@@ -88,11 +76,11 @@ pub(crate) struct Scratch {
 struct Lengths(Vec<Vec<u32>>);
 
 impl Lengths {
-    fn read(&mut self, stream: &Stream, store: &dyn ExampleStore, features: &[usize], examples: &[u64]) {
-        self.0.resize_with(features.len(), Vec::new);
-        for ((lengths, feature), edits) in self.0.iter_mut().zip(features).zip(&stream.edits) {
+    fn read(&mut self, writer: &RowWriter, store: &dyn ExampleStore, examples: &[u64]) {
+        self.0.resize_with(writer.task_features().count(), Vec::new);
+        for (lengths, (feature, edits)) in self.0.iter_mut().zip(writer.task_features()) {
             lengths.resize(examples.len(), 0);
-            store.lengths(*feature, examples, lengths);
+            store.lengths(feature, examples, lengths);
             edits.edit_lengths(lengths);
         }
     }
@@ -106,8 +94,8 @@ impl Lengths {
 #[derive(Debug)]
 pub(crate) struct StoredWindows {
     pub(crate) stream: Arc<Stream>,
-    pub(crate) store: Arc<dyn ExampleStore>,
-    features: Arc<[usize]>,
+    store: Arc<dyn ExampleStore>,
+    pub(crate) writer: Arc<RowWriter>,
     num_examples: u64,
     /// Positions in all epochs; `None` if the stream is open-ended.
     num_positions: Option<u64>,
@@ -116,7 +104,7 @@ pub(crate) struct StoredWindows {
 
 impl StoredWindows {
     pub(crate) fn new(stream: Arc<Stream>, store: Arc<dyn ExampleStore>) -> Result<Self, DatasetError> {
-        let features = store_features(&stream, store.as_ref())?.into();
+        let writer = Arc::new(stream.writer(store.features())?);
         let num_examples = store.num_examples();
         if num_examples == 0 {
             return Err(stream.empty("examples"));
@@ -124,11 +112,17 @@ impl StoredWindows {
         let num_positions = match stream.config.epochs {
             Some(epochs) => Some(num_examples.checked_mul(epochs).ok_or_else(|| DatasetError::Setting {
                 setting: "epochs",
-                problem: format!("{epochs} epochs of {num_examples} examples cannot be counted; leave epochs out"),
+                problem: format!(
+                    "{epochs} epochs of {num_examples} examples cannot be counted; leave epochs out"
+                ),
             })?),
             None => None,
         };
-        Ok(Self { stream, store, features, num_examples, num_positions, scratch: Mutex::default() })
+        Ok(Self { stream, store, writer, num_examples, num_positions, scratch: Mutex::default() })
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn ExampleStore> {
+        Arc::clone(&self.store)
     }
 
     pub(crate) fn num_examples(&self) -> u64 {
@@ -170,8 +164,8 @@ impl StoredWindows {
             self.plan_into(index, scratch);
             (std::mem::take(&mut scratch.examples), std::mem::take(&mut scratch.plan))
         });
-        let (store, features) = (Arc::clone(&self.store), Arc::clone(&self.features));
-        (!examples.is_empty()).then_some(Window { store, features, examples, plan })
+        let (store, writer) = (Arc::clone(&self.store), Arc::clone(&self.writer));
+        (!examples.is_empty()).then_some(Window { store, writer, examples, plan })
     }
 
     /// Looks at the plan of a window without keeping it.
@@ -208,22 +202,7 @@ impl StoredWindows {
             position += written as u64;
             left = &mut left[written..];
         }
-        scratch.lengths.read(&self.stream, self.store.as_ref(), &self.features, examples);
+        scratch.lengths.read(&self.writer, self.store.as_ref(), examples);
         scratch.planner.plan_into(&scratch.lengths.slices(), index, &mut scratch.plan);
     }
-}
-
-/// Finds the features that the converter reads in a store.
-fn store_features(stream: &Stream, store: &dyn ExampleStore) -> Result<Vec<usize>, DatasetError> {
-    let find = |feature: &&str| {
-        store.features().iter().position(|name| name == feature).ok_or_else(|| DatasetError::Task {
-            task: stream.task.clone(),
-            problem: format!(
-                "converter `{}` reads feature `{feature}`, but the examples have only {}",
-                stream.config.converter,
-                quoted(store.features())
-            ),
-        })
-    };
-    stream.features().iter().map(find).collect()
 }
