@@ -53,6 +53,8 @@ pub(crate) struct Cursor<W> {
     /// This many windows in a row without any row mean that there will never be one.
     empty_limit: u64,
     empty_windows: u64,
+    /// Whether there are no windows from `next_window` on.
+    ended: bool,
     /// Rows left out at the end, once that is known.
     dropped: u64,
 }
@@ -85,22 +87,23 @@ impl<W: Rows> Cursor<W> {
             rows_known: position.rows_before_window,
             empty_limit,
             empty_windows: 0,
+            ended: false,
             dropped: 0,
         }
     }
 
-    /// The rows of the next step. `fetch` gives each window once, in order, and `None` after the last.
+    /// The rows of the next step. `fetch` is asked for each window once, in order, and says `None` after the
+    /// last.
     pub(crate) fn next<E>(
         &mut self,
         mut fetch: impl FnMut(u64) -> Result<Option<Arc<W>>, E>,
     ) -> Result<StepRows<W>, NoStep<E>> {
         let size = self.sizes.size_at(self.step);
         let end = self.row.checked_add(size).ok_or(NoStep::End)?;
-        let mut ended = false;
-        while self.rows_known < end && !ended {
+        while self.rows_known < end && !self.ended {
             match fetch(self.next_window).map_err(NoStep::Failed)? {
                 Some(window) => self.hold(window)?,
-                None => ended = true,
+                None => self.ended = true,
             }
         }
         let valid = self.rows_known.min(end).saturating_sub(self.row);

@@ -33,43 +33,44 @@ fn case() -> impl Strategy<Value = Case> {
     ];
     let shape = (any::<bool>(), 1usize..8, 1usize..10, 0..3u8, 1u64..14);
     let order = (0..3u8, 1u64..9, any::<u64>(), prop_oneof![Just(None), (1u64..4).prop_map(Some)], 1u64..9);
-    (lengths, shape, order, any::<bool>(), any::<bool>()).prop_map(|(lengths, shape, order, append, drop_remainder)| {
-        let (lm, inputs, targets, packing, window) = shape;
-        let (kind, block, seed, epochs, batch_size) = order;
-        let (converter, limits) = if lm {
-            (Converter::Lm, vec![("targets", targets)])
-        } else {
-            (Converter::EncDec, vec![("inputs", inputs), ("targets", targets)])
-        };
-        let group = limits.iter().map(|(_, limit)| *limit as u64).max().unwrap();
-        let (packing, window) = match packing {
-            0 => (Packing::None, window),
-            1 => (Packing::Greedy, group * (1 + window % 3)),
-            _ => (Packing::BestFit, window),
-        };
-        let order = match kind {
-            0 => OrderKind::Storage,
-            1 => OrderKind::Blocks { size: block },
-            _ => OrderKind::Full,
-        };
-        let mut config = DatasetConfig::new("train", converter, limits)
-            .packing(packing)
-            .window(window)
-            .order(order)
-            .seed(seed)
-            .batch_size(batch_size)
-            .read_ahead(0, 1);
-        config.epochs = epochs;
-        config.drop_remainder = drop_remainder;
-        Case { lengths, append, config }
-    })
-    .prop_filter("an open-ended stream needs a token, or it has no rows", |case| {
-        let has_tokens = |(inputs, targets): &(usize, usize)| match case.config.converter {
-            Converter::Lm => *targets > 0,
-            Converter::EncDec => inputs + targets > 0,
-        };
-        case.config.epochs.is_some() || case.append || case.lengths.iter().any(has_tokens)
-    })
+    (lengths, shape, order, any::<bool>(), any::<bool>())
+        .prop_map(|(lengths, shape, order, append, drop_remainder)| {
+            let (lm, inputs, targets, packing, window) = shape;
+            let (kind, block, seed, epochs, batch_size) = order;
+            let (converter, limits) = if lm {
+                (Converter::Lm, vec![("targets", targets)])
+            } else {
+                (Converter::EncDec, vec![("inputs", inputs), ("targets", targets)])
+            };
+            let group = limits.iter().map(|(_, limit)| *limit as u64).max().unwrap();
+            let (packing, window) = match packing {
+                0 => (Packing::None, window),
+                1 => (Packing::Greedy, group * (1 + window % 3)),
+                _ => (Packing::BestFit, window),
+            };
+            let order = match kind {
+                0 => OrderKind::Storage,
+                1 => OrderKind::Blocks { size: block },
+                _ => OrderKind::Full,
+            };
+            let mut config = DatasetConfig::new("train", converter, limits)
+                .packing(packing)
+                .window(window)
+                .order(order)
+                .seed(seed)
+                .batch_size(batch_size)
+                .read_ahead(0, 1);
+            config.epochs = epochs;
+            config.drop_remainder = drop_remainder;
+            Case { lengths, append, config }
+        })
+        .prop_filter("an open-ended stream needs a token, or it has no rows", |case| {
+            let has_tokens = |(inputs, targets): &(usize, usize)| match case.config.converter {
+                Converter::Lm => *targets > 0,
+                Converter::EncDec => inputs + targets > 0,
+            };
+            case.config.epochs.is_some() || case.append || case.lengths.iter().any(has_tokens)
+        })
 }
 
 impl Case {
@@ -77,7 +78,10 @@ impl Case {
     fn sequences(&self, example: usize) -> [Vec<i32>; 2] {
         let (inputs, targets) = self.lengths[example];
         let first = 100 * (example as i32 + 1);
-        [(0..inputs as i32).map(|at| first + 50 + at).collect(), (0..targets as i32).map(|at| first + at).collect()]
+        [
+            (0..inputs as i32).map(|at| first + 50 + at).collect(),
+            (0..targets as i32).map(|at| first + at).collect(),
+        ]
     }
 
     fn row(example: usize) -> ExampleRow {
@@ -138,7 +142,12 @@ fn rows(batches: &[Batch]) -> Vec<Digest> {
         Values::F32(_) => unreachable!("row_valid is i32"),
     };
     let digests = batches.iter().flat_map(|batch| {
-        batch.row_digests().into_iter().enumerate().filter(|(row, _)| valid(batch, *row)).map(|(_, digest)| digest)
+        batch
+            .row_digests()
+            .into_iter()
+            .enumerate()
+            .filter(|(row, _)| valid(batch, *row))
+            .map(|(_, digest)| digest)
     });
     digests.collect()
 }
