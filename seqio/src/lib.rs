@@ -21,7 +21,7 @@ pub use crate::convert::{
 };
 pub use crate::dataset::{
     BatchSizes, Counts, DEFAULT_BLOCK, Dataset, DatasetConfig, DatasetError, DatasetIterator, DatasetState, Digest,
-    EpochOrder, ExampleReader, ExampleStore, Horizon, Host, InMemoryExamples, MemoryStore, OpenExamples, OrderKind,
+    EpochOrder, ExampleReader, ExampleStore, Horizon, Host, InMemoryExamples, OpenExamples, OrderKind,
     PartTrace, PieceTrace, ReadError, RowTrace, SequenceEdits, SightedPiece, Sighting, StepTrace, StoreError,
     StreamPlan, StreamTask, UncachedDataset,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use seqio::{Converter, ExampleStore, MemoryStore, RowWriter, Span, Values};
+use seqio::{Converter, ExampleStore, InMemoryExamples, RowWriter, Span, Values};
 use serde_json::Value;
 
 use crate::golden::{self, ids};
@@ -30,7 +30,7 @@ fn decoder_inputs_are_those_of_seqio() {
         let spans: Vec<[Span; 1]> = spans.collect();
 
         let lengths = BTreeMap::from([("targets".to_owned(), targets.len())]);
-        let store = MemoryStore::new([("targets", vec![targets])]);
+        let store = InMemoryExamples::of([("targets", vec![targets])]);
         let edits = BTreeMap::new();
         let writer = RowWriter::new(Converter::Lm, &lengths, packed, store.features(), &edits).unwrap();
         let writer = writer.with_bos_id(case["bos_id"].as_i64().unwrap() as i32);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use seqio::{
-    Array, ConvertError, Converter, FeatureLengths, MemoryStore, Packing, RowWriter, Values, WindowPlanner,
+    Array, ConvertError, Converter, FeatureLengths, InMemoryExamples, Packing, RowWriter, Values, WindowPlanner,
 };
 
 use crate::golden::{Example, Output};
@@ -19,9 +19,9 @@ pub(crate) struct Request<'a> {
 }
 
 /// The examples as a store has them.
-pub(crate) fn store(examples: &[Example]) -> MemoryStore {
+pub(crate) fn store(examples: &[Example]) -> InMemoryExamples {
     let names = examples.first().into_iter().flat_map(|example| example.keys());
-    MemoryStore::new(names.map(|name| {
+    InMemoryExamples::of(names.map(|name| {
         let sequences = examples.iter().map(|example| example[name].clone()).collect();
         (name.as_str(), sequences)
     }))

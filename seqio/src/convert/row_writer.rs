@@ -276,7 +276,7 @@ fn f32_row(array: &mut Array, row: usize) -> &mut [f32] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::MemoryStore;
+    use crate::dataset::InMemoryExamples;
 
     fn lengths<const N: usize>(lengths: [(&str, usize); N]) -> FeatureLengths {
         lengths.map(|(name, length)| (name.to_owned(), length)).into_iter().collect()
@@ -286,7 +286,7 @@ mod tests {
         converter: Converter,
         lengths: &FeatureLengths,
         packed: bool,
-        store: &MemoryStore,
+        store: &InMemoryExamples,
     ) -> RowWriter {
         RowWriter::new(converter, lengths, packed, store.features(), &BTreeMap::new()).unwrap()
     }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_packed_row_has_segments_and_positions() {
-        let store = MemoryStore::new([("targets", vec![vec![3, 9, 1], vec![4, 1]])]);
+        let store = InMemoryExamples::of([("targets", vec![vec![3, 9, 1], vec![4, 1]])]);
         let writer = writer(Converter::Lm, &lengths([("targets", 7)]), true, &store);
         let mut arrays = writer.new_arrays(1);
         let (a, b) = (span(0, 3), span(0, 2));
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn an_item_without_targets_still_has_a_segment_of_its_own() {
-        let store = MemoryStore::new([
+        let store = InMemoryExamples::of([
             ("inputs", vec![vec![7, 8], vec![5], vec![6]]),
             ("targets", vec![vec![3], vec![], vec![4, 1]]),
         ]);
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn an_example_alone_is_trimmed_and_its_last_token_shifted_into_the_padding() {
-        let store = MemoryStore::new([("inputs", vec![vec![7, 8, 5, 6, 1]]), ("targets", vec![vec![3, 9]])]);
+        let store = InMemoryExamples::of([("inputs", vec![vec![7, 8, 5, 6, 1]]), ("targets", vec![vec![3, 9]])]);
         let lengths = lengths([("inputs", 4), ("targets", 4)]);
         let edits = BTreeMap::from([("targets".to_owned(), vec![TokenEdit::Append { id: 1 }])]);
         let writer = RowWriter::new(Converter::EncDec, &lengths, false, store.features(), &edits).unwrap();
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_row_is_the_same_whatever_stood_there() {
-        let store = MemoryStore::new([("targets", vec![vec![3, 9, 1], vec![4, 1], vec![]])]);
+        let store = InMemoryExamples::of([("targets", vec![vec![3, 9, 1], vec![4, 1], vec![]])]);
         for packed in [false, true] {
             let writer = writer(Converter::Lm, &lengths([("targets", 5)]), packed, &store);
             let fresh: Vec<_> = (0..3)
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_segment_is_the_bos_id() {
-        let store = MemoryStore::new([("targets", vec![vec![3, 9], vec![4]])]);
+        let store = InMemoryExamples::of([("targets", vec![vec![3, 9], vec![4]])]);
         let writer = writer(Converter::Lm, &lengths([("targets", 5)]), true, &store).with_bos_id(77);
         let mut arrays = writer.new_arrays(1);
         let (a, b) = (span(0, 2), span(0, 1));

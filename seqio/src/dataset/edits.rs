@@ -94,7 +94,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dataset::MemoryStore;
+    use crate::dataset::InMemoryExamples;
 
     fn edit() -> impl Strategy<Value = TokenEdit> {
         prop_oneof![
@@ -105,7 +105,7 @@ mod tests {
 
     fn read_all(edits: &SequenceEdits, ids: Vec<i32>) -> Vec<i32> {
         let mut out = vec![0; edits.edited_length(ids.len() as u32) as usize];
-        let store = MemoryStore::new([("targets", vec![ids])]);
+        let store = InMemoryExamples::of([("targets", vec![ids])]);
         edits.read(&store, 0, 0, 0, &mut out).unwrap();
         out
     }
@@ -145,7 +145,7 @@ mod tests {
 
             let from = (expected.len() as f64 * cut.0) as usize;
             let to = from + ((expected.len() - from) as f64 * cut.1) as usize;
-            let store = MemoryStore::new([("targets", vec![ids])]);
+            let store = InMemoryExamples::of([("targets", vec![ids])]);
             let mut out = vec![-1; to - from];
             edits.read(&store, 0, 0, from, &mut out).unwrap();
             prop_assert_eq!(&out, &expected[from..to]);

@@ -1,5 +1,7 @@
 //! Examples held in memory: small data sets, tests, and the windows of a stream without a cache.
 
+use std::collections::BTreeMap;
+
 use arrow::array::{Array, AsArray, Int32Array, ListArray};
 use arrow::datatypes::{DataType, Int32Type};
 
@@ -60,6 +62,29 @@ impl InMemoryExamples {
         let columns =
             features.iter().map(|_| Column { offsets: vec![0], ids: Ids::U16(Vec::new()) }).collect();
         Self { features, columns, rows: Vec::new() }
+    }
+
+    /// A store of these sequences: example i has the i-th of each feature. Ids are made up.
+    ///
+    /// # Panics
+    /// If features have different numbers of sequences.
+    pub fn of<'a>(features: impl IntoIterator<Item = (&'a str, Vec<Vec<i32>>)>) -> Self {
+        let features: BTreeMap<&str, Vec<Vec<i32>>> = features.into_iter().collect();
+        let mut store = Self::new(features.keys().copied());
+        let num_examples = features.values().next().map_or(0, Vec::len);
+        assert!(
+            features.values().all(|sequences| sequences.len() == num_examples),
+            "every example has every feature"
+        );
+        for example in 0..num_examples {
+            let origin = Origin { file: 0, row: example as u64, offset: 0, length: 0 };
+            let row =
+                ExampleRow { id: ExampleId::new("memory", "", 0, example as u64), origins: vec![origin] };
+            let sequences: Vec<&[i32]> =
+                features.values().map(|sequences| sequences[example].as_slice()).collect();
+            store.push(row, &sequences);
+        }
+        store
     }
 
     /// Appends one example: its sequences in the order of [`ExampleStore::features`].
@@ -140,7 +165,18 @@ impl ExampleStore for InMemoryExamples {
         out: &mut [i32],
     ) -> Result<(), StoreError> {
         let column = &self.columns[feature];
-        let start = column.offsets[example as usize] + from;
+        let row = usize::try_from(example).unwrap_or(usize::MAX);
+        let (Some(first), Some(end)) = (column.offsets.get(row), column.offsets.get(row.saturating_add(1)))
+        else {
+            return Err(self.no_example(example));
+        };
+        let start = first + from;
+        if start + out.len() > *end {
+            let (length, to) = (end - first, from + out.len());
+            let problem =
+                format!("example {example} has {length} ids of feature {feature}, not {from}..{to}");
+            return Err(StoreError { problem });
+        }
         match &column.ids {
             Ids::U16(ids) => {
                 let ids = &ids[start..start + out.len()];
@@ -162,9 +198,11 @@ impl ExampleStore for InMemoryExamples {
 
 impl InMemoryExamples {
     fn row(&self, example: u64) -> Result<&ExampleRow, StoreError> {
-        self.rows.get(example as usize).ok_or_else(|| StoreError {
-            problem: format!("there is no example {example}; there are {}", self.rows.len()),
-        })
+        self.rows.get(example as usize).ok_or_else(|| self.no_example(example))
+    }
+
+    fn no_example(&self, example: u64) -> StoreError {
+        StoreError { problem: format!("there is no example {example}; there are {}", self.rows.len()) }
     }
 }
 
@@ -197,6 +235,12 @@ mod tests {
         assert_eq!(ids, [70_000, 5]);
         store.read_tokens(1, 0, 0, &mut ids[..1]).unwrap();
         assert_eq!(ids, [9, 5]);
+        let error = store.read_tokens(1, 0, 0, &mut ids).unwrap_err();
+        assert_eq!(error.to_string(), "example 0 has 1 ids of feature 1, not 0..2");
+        assert_eq!(
+            store.read_tokens(1, 2, 0, &mut ids).unwrap_err().to_string(),
+            "there is no example 2; there are 2"
+        );
         assert_eq!(store.id(1).unwrap(), row(1).id);
         assert!(store.id(2).is_err());
     }
