@@ -37,4 +37,7 @@ pub use crate::source::{
     SourceFile, SourceRange,
 };
 pub use crate::text::{nearest, quoted};
-pub use crate::vocabulary::{SharedVocabulary, SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError};
+pub use crate::vocabulary::{
+    Arithmetic, ByteVocabulary, PassThroughVocabulary, SharedVocabulary, SpecialId, SpecialIds,
+    SpecialTokensInText, Vocabulary, VocabularyError, VocabularySpec,
+};

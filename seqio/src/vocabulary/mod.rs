@@ -1,4 +1,27 @@
 //! Text to ids and back: the trait, and the table of kinds.
+//!
+//! | key in task files | kind |
+//! |---|---|
+//! | `sentencepiece` | a SentencePiece `.model`, by an exact encoder of our own |
+//! | `tokenizer_json` | a Hugging Face `tokenizer.json` |
+//! | `byte` | SeqIO's `ByteVocabulary` |
+//! | `pass_through` | SeqIO's `PassThroughVocabulary` |
+
+mod byte;
+#[cfg(test)]
+pub(crate) mod golden;
+mod pass_through;
+mod sentinels;
+mod settings;
+mod spec;
+mod special_ids;
+mod tokenizer_json;
+
+pub(crate) use self::tokenizer_json::{TokenizerJson, TokenizerJsonOptions};
+pub use self::{
+    byte::ByteVocabulary, pass_through::PassThroughVocabulary, settings::Arithmetic, spec::VocabularySpec,
+    special_ids::SpecialId,
+};
 
 use std::fmt::Debug;
 use std::sync::Arc;

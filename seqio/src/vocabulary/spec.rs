@@ -1,0 +1,340 @@
+//! A vocabulary as a definition describes it, before its file is read.
+//!
+//! ```toml
+//! [vocabulary.t5]
+//! sentencepiece = "vocab/t5.model"   # exactly one of: sentencepiece, tokenizer_json, byte, pass_through
+//! extra_ids = 100
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::quoted;
+use crate::vocabulary::special_ids::{NamedIds, SpecialId, WithSpecialIds};
+use crate::vocabulary::{
+    Arithmetic, ByteVocabulary, PassThroughVocabulary, SharedVocabulary, SpecialIds, SpecialTokensInText,
+    TokenizerJson, TokenizerJsonOptions, VocabularyError,
+};
+
+/// Which vocabulary, and its settings. Equal in TOML and from the builder methods.
+///
+/// ```
+/// use seqio::VocabularySpec;
+///
+/// let bytes = VocabularySpec::byte().extra_ids(100).open(None)?;
+/// assert_eq!((bytes.vocab_size(), bytes.sentinel_id()), (359, 358));
+/// # Ok::<(), seqio::VocabularyError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "VocabularyTable", into = "VocabularyTable")]
+pub struct VocabularySpec {
+    kind: Kind,
+    extra_ids: usize,
+    reverse_extra_ids: bool,
+    arithmetic: Option<Arithmetic>,
+    special_tokens_in_text: Option<SpecialTokensInText>,
+    named: NamedIds,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    SentencePiece(PathBuf),
+    TokenizerJson(PathBuf),
+    Byte,
+    PassThrough(usize),
+}
+
+impl VocabularySpec {
+    /// A SentencePiece `.model` file.
+    pub fn sentencepiece(path: impl Into<PathBuf>) -> Self {
+        Self::new(Kind::SentencePiece(path.into()))
+    }
+
+    /// A Hugging Face `tokenizer.json` file.
+    pub fn tokenizer_json(path: impl Into<PathBuf>) -> Self {
+        Self::new(Kind::TokenizerJson(path.into()))
+    }
+
+    /// SeqIO's byte vocabulary.
+    pub fn byte() -> Self {
+        Self::new(Kind::Byte)
+    }
+
+    /// Ids `0..size` that the data already holds.
+    pub fn pass_through(size: usize) -> Self {
+        Self::new(Kind::PassThrough(size))
+    }
+
+    /// Adds sentinels `<extra_id_0>` and on after the vocabulary's own ids.
+    pub fn extra_ids(mut self, extra_ids: usize) -> Self {
+        self.extra_ids = extra_ids;
+        self
+    }
+
+    /// Whether `<extra_id_0>` is the last id (the default, and what T5 counts on) or the first of them.
+    pub fn reverse_extra_ids(mut self, reverse: bool) -> Self {
+        self.reverse_extra_ids = reverse;
+        self
+    }
+
+    /// Reads a SentencePiece model with the arithmetic of this release.
+    pub fn arithmetic(mut self, arithmetic: Arithmetic) -> Self {
+        self.arithmetic = Some(arithmetic);
+        self
+    }
+
+    /// What text that spells a special token becomes.
+    pub fn special_tokens_in_text(mut self, what: SpecialTokensInText) -> Self {
+        self.special_tokens_in_text = Some(what);
+        self
+    }
+
+    /// Names the id that fills rows.
+    pub fn pad(mut self, id: impl Into<SpecialId>) -> Self {
+        self.named.pad = Some(id.into());
+        self
+    }
+
+    /// Names the id that ends a sequence.
+    pub fn eos(mut self, id: impl Into<SpecialId>) -> Self {
+        self.named.eos = Some(id.into());
+        self
+    }
+
+    /// Names the id that begins a sequence.
+    pub fn bos(mut self, id: impl Into<SpecialId>) -> Self {
+        self.named.bos = Some(id.into());
+        self
+    }
+
+    /// Names the id that stands for what the vocabulary cannot spell.
+    pub fn unk(mut self, id: impl Into<SpecialId>) -> Self {
+        self.named.unk = Some(id.into());
+        self
+    }
+
+    /// The kind's key in task files.
+    pub fn kind(&self) -> &'static str {
+        match self.kind {
+            Kind::SentencePiece(_) => "sentencepiece",
+            Kind::TokenizerJson(_) => "tokenizer_json",
+            Kind::Byte => "byte",
+            Kind::PassThrough(_) => "pass_through",
+        }
+    }
+
+    /// The file that `open` needs, relative to the task file, if the kind has one.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.kind {
+            Kind::SentencePiece(path) | Kind::TokenizerJson(path) => Some(path),
+            Kind::Byte | Kind::PassThrough(_) => None,
+        }
+    }
+
+    /// Everything that decides ids but the file's bytes, as one line of JSON in which equal specs are equal text.
+    ///
+    /// The path is left out: a vocabulary file that moves is the same vocabulary.
+    pub fn canonical(&self) -> String {
+        let mut plainest = self.clone();
+        match &mut plainest.kind {
+            Kind::SentencePiece(path) => *path = PathBuf::new(),
+            Kind::TokenizerJson(path) => {
+                *path = PathBuf::new();
+                plainest.special_tokens_in_text.take_if(|what| *what == SpecialTokensInText::Match);
+            }
+            Kind::Byte | Kind::PassThrough(_) => {}
+        }
+        plainest.reverse_extra_ids |= plainest.extra_ids == 0;
+        serde_json::to_string(&plainest).expect("a table of numbers and strings is JSON")
+    }
+
+    /// Opens the vocabulary. `file` holds the bytes of the file at `path`; kinds without a file ignore it.
+    pub fn open(&self, file: Option<Vec<u8>>) -> Result<SharedVocabulary, VocabularyError> {
+        self.check()?;
+        let file = || {
+            file.ok_or_else(|| VocabularyError::Setting {
+                setting: self.kind(),
+                problem: "the bytes of its file are needed to open it".to_owned(),
+            })
+        };
+        match &self.kind {
+            Kind::SentencePiece(_) => {
+                let model = open_sentencepiece(file()?, self)?;
+                WithSpecialIds::wrap(model, &self.named)
+            }
+            Kind::TokenizerJson(_) => {
+                let options = TokenizerJsonOptions {
+                    extra_ids: self.extra_ids,
+                    reverse_extra_ids: self.reverse_extra_ids,
+                    special_tokens_in_text: self.special_tokens_in_text.unwrap_or(SpecialTokensInText::Match),
+                    named: self.named.clone(),
+                };
+                Ok(Arc::new(TokenizerJson::open(file()?, &options)?))
+            }
+            Kind::Byte => Ok(Arc::new(ByteVocabulary::new(self.extra_ids, self.reverse_extra_ids)?)),
+            Kind::PassThrough(size) => {
+                let own = SpecialIds { pad: 0, eos: None, bos: None, unk: None };
+                let special =
+                    self.named.resolve(own, size.saturating_add(self.extra_ids), std::iter::empty)?;
+                let (extra_ids, reverse) = (self.extra_ids, self.reverse_extra_ids);
+                Ok(Arc::new(PassThroughVocabulary::new(*size, extra_ids, reverse, special)?))
+            }
+        }
+    }
+
+    fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            extra_ids: 0,
+            reverse_extra_ids: true,
+            arithmetic: None,
+            special_tokens_in_text: None,
+            named: NamedIds::default(),
+        }
+    }
+
+    /// Refuses settings that this kind of vocabulary would ignore.
+    fn check(&self) -> Result<(), VocabularyError> {
+        let refuse = |setting, problem: String| Err(VocabularyError::Setting { setting, problem });
+        if self.arithmetic.is_some() && !matches!(self.kind, Kind::SentencePiece(_)) {
+            let problem =
+                format!("only a `sentencepiece` vocabulary has it, and this one is `{}`", self.kind());
+            return refuse("arithmetic", problem);
+        }
+        if self.special_tokens_in_text.is_some() && self.path().is_none() {
+            let problem = format!("a `{}` vocabulary never looks for special tokens in text", self.kind());
+            return refuse("special_tokens_in_text", problem);
+        }
+        for (setting, id) in self.named.iter() {
+            match (&self.kind, id) {
+                (Kind::Byte, _) => {
+                    let problem = "a `byte` vocabulary has pad 0, eos 1, unk 2 and no bos".to_owned();
+                    return refuse(setting, problem);
+                }
+                (Kind::PassThrough(_), SpecialId::Piece(piece)) => {
+                    let problem =
+                        format!("a `pass_through` vocabulary has no pieces: give an id, not `{piece}`");
+                    return refuse(setting, problem);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// SentencePiece models come with the next commit.
+fn open_sentencepiece(_file: Vec<u8>, spec: &VocabularySpec) -> Result<SharedVocabulary, VocabularyError> {
+    let problem = "SentencePiece models cannot be opened yet".to_owned();
+    Err(VocabularyError::Setting { setting: spec.kind(), problem })
+}
+
+/// The TOML form.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VocabularyTable {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sentencepiece: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokenizer_json: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    byte: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pass_through: Option<usize>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    extra_ids: usize,
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    reverse_extra_ids: bool,
+    #[serde(default, skip_serializing_if = "is_default_arithmetic")]
+    arithmetic: Option<Arithmetic>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    special_tokens_in_text: Option<SpecialTokensInText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pad: Option<SpecialId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    eos: Option<SpecialId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bos: Option<SpecialId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unk: Option<SpecialId>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(flag: &bool) -> bool {
+    *flag
+}
+
+fn is_default_arithmetic(arithmetic: &Option<Arithmetic>) -> bool {
+    arithmetic.is_none_or(|arithmetic| arithmetic == Arithmetic::default())
+}
+
+impl TryFrom<VocabularyTable> for VocabularySpec {
+    type Error = VocabularyError;
+
+    fn try_from(table: VocabularyTable) -> Result<Self, VocabularyError> {
+        const KINDS: [&str; 4] = ["sentencepiece", "tokenizer_json", "byte", "pass_through"];
+        let kinds: Vec<(&str, Kind)> = [
+            table.sentencepiece.map(|path| ("sentencepiece", Kind::SentencePiece(path))),
+            table.tokenizer_json.map(|path| ("tokenizer_json", Kind::TokenizerJson(path))),
+            table.byte.map(|_| ("byte", Kind::Byte)),
+            table.pass_through.map(|size| ("pass_through", Kind::PassThrough(size))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let found = quoted(kinds.iter().map(|(name, _)| *name));
+        let Ok([(_, kind)]) = <[_; 1]>::try_from(kinds) else {
+            let problem = format!("a vocabulary has exactly one of {}; found {found}", quoted(KINDS));
+            return Err(VocabularyError::Malformed { problem });
+        };
+        if table.byte == Some(false) {
+            let problem = "write `byte = true`, or leave the key out".to_owned();
+            return Err(VocabularyError::Setting { setting: "byte", problem });
+        }
+        let spec = Self {
+            kind,
+            extra_ids: table.extra_ids,
+            reverse_extra_ids: table.reverse_extra_ids,
+            arithmetic: table.arithmetic,
+            special_tokens_in_text: table.special_tokens_in_text,
+            named: NamedIds { pad: table.pad, eos: table.eos, bos: table.bos, unk: table.unk },
+        };
+        spec.check()?;
+        Ok(spec)
+    }
+}
+
+impl From<VocabularySpec> for VocabularyTable {
+    fn from(spec: VocabularySpec) -> Self {
+        let mut table = Self {
+            sentencepiece: None,
+            tokenizer_json: None,
+            byte: None,
+            pass_through: None,
+            extra_ids: spec.extra_ids,
+            reverse_extra_ids: spec.reverse_extra_ids,
+            arithmetic: spec.arithmetic,
+            special_tokens_in_text: spec.special_tokens_in_text,
+            pad: spec.named.pad,
+            eos: spec.named.eos,
+            bos: spec.named.bos,
+            unk: spec.named.unk,
+        };
+        match spec.kind {
+            Kind::SentencePiece(path) => table.sentencepiece = Some(path),
+            Kind::TokenizerJson(path) => table.tokenizer_json = Some(path),
+            Kind::Byte => table.byte = Some(true),
+            Kind::PassThrough(size) => table.pass_through = Some(size),
+        }
+        table
+    }
+}

@@ -1,0 +1,230 @@
+//! Hugging Face `tokenizer.json` files, by the `tokenizers` crate.
+//!
+//! ```text
+//! gpt2    "Hello world"            -> [15496, 995]
+//! gpt2    "<|endoftext|>"          -> [50256]                               special_tokens_in_text = "match" (default)
+//! gpt2    "<|endoftext|>"          -> [27, 91, 437, 1659, 5239, 91, 29]     special_tokens_in_text = "plain"
+//! ```
+//!
+//! What the file says of padding, truncation and tokens put around a sequence is not done here: steps do that.
+
+mod config;
+mod guess;
+mod spellings;
+mod steps;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
+
+use self::config::{Config, Marker};
+use self::spellings::Spellings;
+use self::steps::Steps;
+use crate::example::EncodeCounts;
+use crate::vocabulary::sentinels::{self, Sentinels};
+use crate::vocabulary::special_ids::{NamedIds, readable_ids};
+use crate::vocabulary::{SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError};
+
+/// Settings of a `tokenizer.json` vocabulary.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenizerJsonOptions {
+    /// Sentinels after the file's own ids.
+    pub(crate) extra_ids: usize,
+    /// Whether `<extra_id_0>` is the last of them.
+    pub(crate) reverse_extra_ids: bool,
+    /// What text that spells a special token becomes.
+    pub(crate) special_tokens_in_text: SpecialTokensInText,
+    /// Special ids that are not to be guessed from the file.
+    pub(crate) named: NamedIds,
+}
+
+/// A vocabulary read from a `tokenizer.json`.
+pub(crate) struct TokenizerJson {
+    file: Vec<u8>,
+    /// Knows every token by its name: decodes, and encodes where special tokens match.
+    whole: PipelineTokenizer,
+    /// Encodes where special tokens are plain text.
+    plain: Option<PipelineTokenizer>,
+    sentinels: Sentinels,
+    /// How many `<extra_id_k>` the file brings itself.
+    own_extra_ids: usize,
+    special: SpecialIds,
+    /// Pad, EOS and BOS, where they are special tokens: they decode to nothing.
+    silent: Vec<i32>,
+    spellings: Spellings,
+    steps: Steps,
+}
+
+impl TokenizerJson {
+    /// Reads the file's bytes.
+    pub(crate) fn open(file: Vec<u8>, options: &TokenizerJsonOptions) -> Result<Self, VocabularyError> {
+        let config = Config::parse(&file)?;
+        let base_size = config.size();
+        let sentinels = Sentinels::new(base_size, options.extra_ids, options.reverse_extra_ids)?;
+        let numbers: BTreeSet<usize> =
+            config.tokens().filter_map(|(text, _)| sentinels::number(text)).collect();
+        let own_extra_ids = numbers.len();
+        if own_extra_ids > 0 && options.extra_ids > 0 {
+            return Err(VocabularyError::Setting {
+                setting: "extra_ids",
+                problem: format!(
+                    "the file brings {own_extra_ids} tokens `<extra_id_…>` itself: leave the key out"
+                ),
+            });
+        }
+
+        let spellings = Spellings::new(
+            config
+                .special_tokens()
+                .map(|(text, _)| text.to_owned())
+                .chain(sentinels.iter().map(|(_, text)| text)),
+        );
+        let guessed = guess::special_ids(&config);
+        let silent: Vec<i32> = config.special_tokens().map(|(_, id)| id).collect();
+        let plain = match options.special_tokens_in_text {
+            SpecialTokensInText::Match => None,
+            SpecialTokensInText::Plain => {
+                Some(config.clone().without_special_tokens(&Marker::new(b"")).build()?)
+            }
+        };
+        let whole = config.clone().with_sentinels(&sentinels).build()?;
+        let steps = Steps::new(&config, &whole).map_err(|error| config::malformed(&error.to_string()))?;
+        for (id, text) in sentinels.iter() {
+            if whole.get_added_vocabulary().token_to_id(&text) != u32::try_from(id).ok() {
+                return Err(VocabularyError::Setting {
+                    setting: "extra_ids",
+                    problem: format!("the ids of the file have holes, so that `{text}` cannot be {id}"),
+                });
+            }
+        }
+
+        let mut this =
+            Self { file, whole, plain, sentinels, own_extra_ids, special: guessed, silent, spellings, steps };
+        let pieces: Vec<(String, i32)> = match options.named.iter().next() {
+            Some(_) => (0..this.vocab_size() as i32).filter_map(|id| Some((this.piece(id)?, id))).collect(),
+            None => Vec::new(),
+        };
+        this.special = options
+            .named
+            .resolve(guessed, this.vocab_size(), || pieces.iter().map(|(piece, id)| (piece.as_str(), *id)))?;
+        let SpecialIds { pad, eos, bos, .. } = this.special;
+        this.silent.retain(|id| [Some(pad), eos, bos].contains(&Some(*id)));
+        Ok(this)
+    }
+
+    /// Appends the ids of `text` by the pipeline that is right for it.
+    fn encode_tokens(&self, text: &str, tokens: &mut Vec<PipelineToken>) -> Result<(), VocabularyError> {
+        match &self.plain {
+            None => self.encode_with(&self.whole, text, tokens),
+            Some(_) if Marker::could_be_spelled_by(text) => {
+                let config = Config::parse(&self.file)?.without_special_tokens(&Marker::new(text.as_bytes()));
+                self.encode_with(&config.build()?, text, tokens)
+            }
+            Some(plain) => self.encode_with(plain, text, tokens),
+        }
+    }
+
+    /// Runs the crate's encoder. A file with a damaged table can make it panic, which becomes an error here.
+    fn encode_with(
+        &self,
+        pipeline: &PipelineTokenizer,
+        text: &str,
+        tokens: &mut Vec<PipelineToken>,
+    ) -> Result<(), VocabularyError> {
+        const OPTIONS: EncodeOptions = EncodeOptions {
+            add_special_tokens: false,
+            encode_special_tokens: false,
+            padding: Override::Off,
+            truncation: Override::Off,
+        };
+        let encoded = catch_unwind(AssertUnwindSafe(|| match self.steps.are_needed_for(text) {
+            false => pipeline.encode_into(text, &OPTIONS, tokens),
+            true => self.steps.encode(pipeline, text, tokens),
+        }));
+        let problem = match encoded {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => config::plain_words(&error.to_string()),
+            Err(_) => "the tables of the `tokenizer.json` are damaged".to_owned(),
+        };
+        *tokens = Vec::new();
+        Err(VocabularyError::Encode { problem })
+    }
+}
+
+impl fmt::Debug for TokenizerJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenizerJson")
+            .field("size", &self.vocab_size())
+            .field("special", &self.special)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Vocabulary for TokenizerJson {
+    fn kind(&self) -> &'static str {
+        "tokenizer_json"
+    }
+
+    fn vocab_size(&self) -> usize {
+        self.sentinels.end()
+    }
+
+    fn extra_ids(&self) -> usize {
+        self.sentinels.len() + self.own_extra_ids
+    }
+
+    fn special_ids(&self) -> SpecialIds {
+        self.special
+    }
+
+    fn encode_into(&self, text: &str, ids: &mut Vec<i32>) -> Result<EncodeCounts, VocabularyError> {
+        thread_local! {
+            static TOKENS: RefCell<Vec<PipelineToken>> = const { RefCell::new(Vec::new()) };
+        }
+        // Longer buffers are not kept for the next text.
+        const KEPT_TOKENS: usize = 1 << 20;
+
+        let mut tokens = TOKENS.take();
+        tokens.clear();
+        self.encode_tokens(text, &mut tokens)?;
+        let encoded = PipelineToken::cast_slice(&tokens);
+        let unknown = match self.special.unk.map(|unk| unk as u32) {
+            Some(unk) => encoded.iter().filter(|id| **id == unk).count() as u64,
+            None => 0,
+        };
+        // Every id is below 2^24, as `Config::parse` has checked.
+        ids.extend(encoded.iter().map(|id| *id as i32));
+        if tokens.capacity() <= KEPT_TOKENS {
+            TOKENS.set(tokens);
+        }
+        Ok(EncodeCounts { unknown, special_spellings: self.spellings.count(text) })
+    }
+
+    fn decode(&self, ids: &[i32]) -> String {
+        let SpecialIds { unk, eos, .. } = self.special;
+        let readable: Vec<u32> = readable_ids(ids, self.vocab_size(), unk, eos)
+            .filter(|id| !self.silent.contains(id))
+            .filter_map(|id| u32::try_from(id).ok())
+            .collect();
+        let decoded = catch_unwind(AssertUnwindSafe(|| self.whole.decode(&readable, false)));
+        match decoded {
+            Ok(Ok(text)) => text,
+            // A decoder that refuses its input: the pieces as they are spelled say more than nothing.
+            _ => self.whole.decode_tokens(&readable, false).concat(),
+        }
+    }
+
+    fn piece(&self, id: i32) -> Option<String> {
+        self.whole.decode_tokens(&[u32::try_from(id).ok()?], false).pop()
+    }
+
+    fn file(&self) -> Option<&[u8]> {
+        Some(&self.file)
+    }
+}
+
+#[cfg(test)]
+mod tests;
