@@ -4,7 +4,8 @@
 //! (purpose "order.turn", seed 7, task "docs", epoch 0)  ->  blake3  ->  a 64-bit key  ->  child keys by one mix
 //! ```
 
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+/// 2^64 divided by the golden ratio: odd, and without a pattern in its bits.
+pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The root of one random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

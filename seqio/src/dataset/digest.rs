@@ -82,7 +82,7 @@ fn update_shape(hasher: &mut blake3::Hasher, length: usize) {
 }
 
 fn update_values<T: Copy>(hasher: &mut blake3::Hasher, values: &[T], bytes_of: impl Fn(T) -> [u8; 4]) {
-    let mut bytes = [0; 8192];
+    let mut bytes = [0; 32_768];
     for values in values.chunks(bytes.len() / 4) {
         for (bytes, value) in bytes.chunks_exact_mut(4).zip(values) {
             bytes.copy_from_slice(&bytes_of(*value));

@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn one_feature_splits_what_is_too_long_and_keeps_every_token() {
         let plan = plan(&[&[20, 0, 8, 3]], &[8], Packing::BestFit);
-        insta::assert_snapshot!(show(&plan), @"0:8 | 0:4@16 3:3 | 2:8 | 0:8@8");
+        insta::assert_snapshot!(show(&plan), @"0:8 | 2:8 | 0:4@16 3:3 | 0:8@8");
         let expected = PackCounts {
             items: 4,
             empty_items: 1,
