@@ -20,10 +20,10 @@ pub use crate::convert::{
     Row, RowWriter, Span, WindowPlan, WindowPlanner, default_window,
 };
 pub use crate::dataset::{
-    BatchSizes, Counts, DEFAULT_BLOCK, Dataset, DatasetConfig, DatasetError, DatasetIterator, DatasetState, Digest,
-    EpochOrder, ExampleReader, ExampleStore, Horizon, Host, InMemoryExamples, OpenExamples, OrderKind,
-    PartTrace, PieceTrace, ReadError, RowTrace, SequenceEdits, SightedPiece, Sighting, StepTrace, StoreError,
-    StreamPlan, StreamTask, UncachedDataset,
+    BatchSizes, Counts, DEFAULT_BLOCK, Dataset, DatasetConfig, DatasetError, DatasetIterator, DatasetState,
+    Digest, EpochOrder, ExampleReader, ExampleStore, Horizon, Host, InMemoryExamples, OpenExamples,
+    OrderKind, PartTrace, PieceTrace, ReadError, RowTrace, SequenceEdits, SightedPiece, Sighting, StepTrace,
+    StoreError, StreamPlan, StreamTask, UncachedDataset,
 };
 pub use crate::example::{EncodeCounts, ExampleId, ExampleRow, Examples, Origin};
 pub use crate::feature::{Feature, FeatureLengths, Features};

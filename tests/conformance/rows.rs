@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use seqio::{
-    Array, ConvertError, Converter, FeatureLengths, InMemoryExamples, Packing, RowWriter, Values, WindowPlanner,
+    Array, ConvertError, Converter, FeatureLengths, InMemoryExamples, Packing, RowWriter, Values,
+    WindowPlanner,
 };
 
 use crate::golden::{Example, Output};

@@ -347,7 +347,8 @@ mod tests {
 
     #[test]
     fn an_example_alone_is_trimmed_and_its_last_token_shifted_into_the_padding() {
-        let store = InMemoryExamples::of([("inputs", vec![vec![7, 8, 5, 6, 1]]), ("targets", vec![vec![3, 9]])]);
+        let store =
+            InMemoryExamples::of([("inputs", vec![vec![7, 8, 5, 6, 1]]), ("targets", vec![vec![3, 9]])]);
         let lengths = lengths([("inputs", 4), ("targets", 4)]);
         let edits = BTreeMap::from([("targets".to_owned(), vec![TokenEdit::Append { id: 1 }])]);
         let writer = RowWriter::new(Converter::EncDec, &lengths, false, store.features(), &edits).unwrap();
