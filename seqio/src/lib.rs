@@ -9,6 +9,7 @@ mod fingerprint;
 mod preprocess;
 mod rng;
 mod source;
+mod split;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod text;
@@ -33,9 +34,10 @@ pub use crate::preprocess::{
     Preprocessor, Rekey, Step, StepContext, StepSettings, TokenEdit, Tokenize, Trim, token_type, type_name,
 };
 pub use crate::source::{
-    BadRow, DataSource, FileRanges, ParsedChunk, RANGE_BYTES, RawChunk, RawChunks, RawRecords, SourceError,
-    SourceFile, SourceRange,
+    BadRow, ColumnSpec, ColumnType, DataSource, FileRanges, OnBadRow, ParsedChunk, RANGE_BYTES, RawChunk,
+    RawChunks, RawRecords, ScalarType, SourceError, SourceFile, SourceFormat, SourceRange, SourceSpec,
 };
+pub use crate::split::{Split, SplitError, slice_windows};
 pub use crate::text::{nearest, quoted};
 pub use crate::vocabulary::{
     Arithmetic, ByteVocabulary, PassThroughVocabulary, SharedVocabulary, SpecialId, SpecialIds,

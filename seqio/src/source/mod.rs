@@ -1,5 +1,23 @@
 //! Where raw examples come from: files, cut into ranges that depend on the data alone.
 
+mod column;
+mod compression;
+mod count;
+mod infer;
+mod json_columns;
+mod jsonl;
+mod line_source;
+mod lines;
+mod listing;
+mod parquet;
+mod parquet_columns;
+mod patterns;
+mod record;
+mod spec;
+#[cfg(test)]
+mod testing;
+mod text;
+
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +26,9 @@ use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
+
+pub use self::column::{ColumnSpec, ColumnType, ScalarType};
+pub use self::spec::{OnBadRow, SourceFormat, SourceSpec};
 
 /// Text files are cut into ranges of this many decompressed bytes; a range owns the records that begin in it.
 pub const RANGE_BYTES: u64 = 64 << 20;
@@ -27,7 +48,7 @@ pub struct SourceFile {
 
 /// A stretch of one file that is read, encoded and committed by itself.
 ///
-/// Text: `start..end` in decompressed bytes (`end` is `u64::MAX` where the size is not known before reading).
+/// Text: `start..end` in decompressed bytes, multiples of [`RANGE_BYTES`]; the last range may end beyond its file.
 /// Parquet: `start` is the index of a row group and `end` the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceRange {
@@ -186,5 +207,9 @@ impl SourceError {
     /// An error of the system at `path`.
     pub fn io(path: &Path, error: std::io::Error) -> Self {
         Self::Io { path: path.to_owned(), error }
+    }
+    /// A file that is not of the kind that the definition says.
+    pub(crate) fn malformed(path: &Path, problem: impl ToString) -> Self {
+        Self::Malformed { path: path.to_owned(), problem: problem.to_string() }
     }
 }

@@ -1,0 +1,367 @@
+//! The definition of a source as plain data.
+//!
+//! ```text
+//! { jsonl = { train = "data/train-*.jsonl", validation = ["a.jsonl", "b.jsonl.gz"] },
+//!   columns = { text = "string" }, on_bad_row = "skip", name = "docs" }
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::de::{SeqAccess, Visitor, value::SeqAccessDeserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::source::column::ColumnSpec;
+use crate::source::line_source::{LineSource, pin_jsonl_columns};
+use crate::source::listing::Listing;
+use crate::source::parquet::{ParquetSource, pin_parquet_columns};
+use crate::source::patterns::{below_common_prefix, check_patterns};
+use crate::source::{DataSource, SourceError};
+use crate::split::Split;
+
+/// A source: which files hold the examples of each split, and how they are read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "SourceTable", into = "SourceTable")]
+pub struct SourceSpec {
+    /// What the files are.
+    pub format: SourceFormat,
+    /// Split to the patterns of its files, relative to the folder of the task file.
+    pub splits: BTreeMap<String, Vec<String>>,
+    /// The columns to read; empty: those that the first file has.
+    pub columns: BTreeMap<String, ColumnSpec>,
+    /// What a record that cannot be read does.
+    pub on_bad_row: OnBadRow,
+    /// The name that enters example ids, if not the task's.
+    pub name: Option<String>,
+}
+
+/// What the files of a source are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceFormat {
+    /// Lines of text: one column `text`.
+    Text,
+    /// One JSON object a line.
+    Jsonl,
+    /// Apache Parquet.
+    Parquet,
+}
+
+/// What a record that cannot be read does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnBadRow {
+    /// It stops the run, with file and line.
+    #[default]
+    Fail,
+    /// It is passed over and counted.
+    Skip,
+}
+
+impl SourceSpec {
+    /// Lines of text; `("train", "data/*.txt")` for each split or pattern.
+    pub fn text<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
+        Self::new(SourceFormat::Text, splits)
+    }
+
+    /// JSON Lines.
+    pub fn jsonl<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
+        Self::new(SourceFormat::Jsonl, splits)
+    }
+
+    /// Parquet files.
+    pub fn parquet<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
+        Self::new(SourceFormat::Parquet, splits)
+    }
+
+    fn new<S: Into<String>, P: Into<String>>(
+        format: SourceFormat,
+        splits: impl IntoIterator<Item = (S, P)>,
+    ) -> Self {
+        let spec = Self {
+            format,
+            splits: BTreeMap::new(),
+            columns: BTreeMap::new(),
+            on_bad_row: OnBadRow::Fail,
+            name: None,
+        };
+        splits.into_iter().fold(spec, |spec, (split, pattern)| spec.files(split, pattern))
+    }
+
+    /// Adds a pattern to a split.
+    #[must_use]
+    pub fn files(mut self, split: impl Into<String>, pattern: impl Into<String>) -> Self {
+        self.splits.entry(split.into()).or_default().push(pattern.into());
+        self
+    }
+
+    /// Declares a column to read.
+    #[must_use]
+    pub fn column(mut self, name: impl Into<String>, column: impl Into<ColumnSpec>) -> Self {
+        self.columns.insert(name.into(), column.into());
+        self
+    }
+
+    /// Says what a record that cannot be read does.
+    #[must_use]
+    pub fn on_bad_row(mut self, on_bad_row: OnBadRow) -> Self {
+        self.on_bad_row = on_bad_row;
+        self
+    }
+
+    /// Gives the source a name of its own.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sees that the definition makes sense, without a look at any file.
+    pub fn check(&self) -> Result<(), SourceError> {
+        let refuse = |problem: String| Err(SourceError::Definition { problem });
+        if self.splits.is_empty() {
+            return refuse("the source has no splits; name one, as `{ train = \"data/*.txt\" }`".to_owned());
+        }
+        for (split, patterns) in &self.splits {
+            if let Err(error) = Split::whole(split) {
+                return refuse(error.to_string());
+            }
+            if patterns.is_empty() || patterns.iter().any(String::is_empty) {
+                return refuse(format!(
+                    "split `{split}` has an empty pattern or none; leave it out or name its files"
+                ));
+            }
+        }
+        if self.format == SourceFormat::Text && !self.columns.is_empty() {
+            return refuse("lines of text have the one column `text`; leave `columns` out".to_owned());
+        }
+        if self.name.as_deref() == Some("") {
+            return refuse("the source's `name` is empty; leave it out or give it one".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The same definition with its columns declared: looks at the first file where they are not, and sees that the
+    /// first file has them where they are. Every pattern must match something.
+    ///
+    /// What is pinned belongs to the definition of a cache, so that a cache is never made in two ways.
+    pub fn pin(&self, name: &str, base_dir: &Path) -> Result<Self, SourceError> {
+        self.check()?;
+        for patterns in self.splits.values() {
+            check_patterns(base_dir, patterns)?;
+        }
+        let listing = self.listing(name, base_dir);
+        let columns = match self.format {
+            SourceFormat::Text => BTreeMap::new(),
+            SourceFormat::Jsonl => pin_jsonl_columns(&listing, &self.columns)?,
+            SourceFormat::Parquet => pin_parquet_columns(&listing, &self.columns)?,
+        };
+        Ok(Self { columns, ..self.clone() })
+    }
+
+    /// Opens the source of a task called `name`, with patterns relative to `base_dir`.
+    pub fn open(&self, name: &str, base_dir: &Path) -> Result<Arc<dyn DataSource>, SourceError> {
+        let pinned = self.pin(name, base_dir)?;
+        let listing = self.listing(name, base_dir);
+        Ok(match self.format {
+            SourceFormat::Text => Arc::new(LineSource::text(listing)),
+            SourceFormat::Jsonl => Arc::new(LineSource::jsonl(listing, pinned.columns)),
+            SourceFormat::Parquet => Arc::new(ParquetSource::new(listing, pinned.columns)),
+        })
+    }
+
+    /// What of a pinned definition decides examples and their ids: everything but the folders that the patterns of a
+    /// split have in common.
+    ///
+    /// Folders do not count, so that data can be moved and a cache kept; another set of patterns does, though file
+    /// names and contents also enter a cache by its source digest, because that digest is not at hand where the
+    /// sources are absent.
+    #[must_use]
+    pub fn canonical(&self) -> Self {
+        let splits =
+            self.splits.iter().map(|(split, patterns)| (split.clone(), below_common_prefix(patterns)));
+        Self { splits: splits.collect(), ..self.clone() }
+    }
+
+    fn listing(&self, name: &str, base_dir: &Path) -> Listing {
+        Listing {
+            name: self.name.as_deref().unwrap_or(name).to_owned(),
+            base_dir: base_dir.to_owned(),
+            splits: self.splits.clone(),
+        }
+    }
+}
+
+/// The form in task files.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SourceTable {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<BTreeMap<String, Patterns>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    jsonl: Option<BTreeMap<String, Patterns>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parquet: Option<BTreeMap<String, Patterns>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    columns: BTreeMap<String, ColumnSpec>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    on_bad_row: OnBadRow,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+}
+
+fn is_default(on_bad_row: &OnBadRow) -> bool {
+    *on_bad_row == OnBadRow::default()
+}
+
+impl TryFrom<SourceTable> for SourceSpec {
+    type Error = String;
+
+    fn try_from(table: SourceTable) -> Result<Self, String> {
+        let formats = [
+            (SourceFormat::Text, table.text),
+            (SourceFormat::Jsonl, table.jsonl),
+            (SourceFormat::Parquet, table.parquet),
+        ];
+        let mut given = formats.into_iter().filter_map(|(format, splits)| Some((format, splits?)));
+        let (Some((format, splits)), None) = (given.next(), given.next()) else {
+            return Err("a source has exactly one of `text`, `jsonl` and `parquet`".to_owned());
+        };
+        let splits = splits.into_iter().map(|(split, patterns)| (split, patterns.0)).collect();
+        Ok(Self { format, splits, columns: table.columns, on_bad_row: table.on_bad_row, name: table.name })
+    }
+}
+
+impl From<SourceSpec> for SourceTable {
+    fn from(spec: SourceSpec) -> Self {
+        let splits: BTreeMap<_, _> =
+            spec.splits.into_iter().map(|(split, patterns)| (split, Patterns(patterns))).collect();
+        let of = |format| (spec.format == format).then(|| splits.clone());
+        Self {
+            text: of(SourceFormat::Text),
+            jsonl: of(SourceFormat::Jsonl),
+            parquet: of(SourceFormat::Parquet),
+            columns: spec.columns,
+            on_bad_row: spec.on_bad_row,
+            name: spec.name,
+        }
+    }
+}
+
+/// One pattern, or a list of them.
+#[derive(Clone)]
+struct Patterns(Vec<String>);
+
+impl Serialize for Patterns {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0[..] {
+            [pattern] => pattern.serialize(serializer),
+            patterns => patterns.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Patterns {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PatternsReader)
+    }
+}
+
+struct PatternsReader;
+
+impl<'de> Visitor<'de> for PatternsReader {
+    type Value = Patterns;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a file pattern or a list of file patterns")
+    }
+
+    fn visit_str<E>(self, pattern: &str) -> Result<Patterns, E> {
+        Ok(Patterns(vec![pattern.to_owned()]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, patterns: A) -> Result<Patterns, A::Error> {
+        Deserialize::deserialize(SeqAccessDeserializer::new(patterns)).map(Patterns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::column::{ColumnType, ScalarType};
+
+    const TOML: &str = r#"
+        on_bad_row = "skip"
+        name = "docs"
+        jsonl = { train = "data/train-*.jsonl", validation = ["a.jsonl", "b.jsonl.gz"] }
+        columns = { text = "string", ids = "list<int32>?" }
+    "#;
+
+    fn parse_error(toml: &str) -> String {
+        toml::from_str::<SourceSpec>(toml).unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn the_builder_gives_what_the_table_gives_and_prints_back() {
+        let parsed: SourceSpec = toml::from_str(TOML).unwrap();
+        let built = SourceSpec::jsonl([
+            ("train", "data/train-*.jsonl"),
+            ("validation", "a.jsonl"),
+            ("validation", "b.jsonl.gz"),
+        ])
+        .column("text", ScalarType::String)
+        .column("ids", ColumnSpec::from(ColumnType::List(ScalarType::Int32)).optional())
+        .on_bad_row(OnBadRow::Skip)
+        .name("docs");
+        assert_eq!(parsed, built);
+        assert_eq!(toml::from_str::<SourceSpec>(&toml::to_string(&built).unwrap()).unwrap(), built);
+        insta::assert_snapshot!(
+            serde_json::to_string(&SourceSpec::text([("train", "a.txt")])).unwrap(),
+            @r#"{"text":{"train":"a.txt"}}"#
+        );
+    }
+
+    #[test]
+    fn mistakes_in_the_table_are_explained() {
+        insta::assert_snapshot!(parse_error("name = \"x\""), @"a source has exactly one of `text`, `jsonl` and `parquet`");
+        insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl` and `parquet`");
+        insta::assert_snapshot!(parse_error("text = { train = 3 }"), @"invalid type: integer `3`, expected a file pattern or a list of file patterns");
+        insta::assert_snapshot!(parse_error("csv = { train = \"a\" }"), @"unknown field `csv`, expected one of `text`, `jsonl`, `parquet`, `columns`, `on_bad_row`, `name`");
+        insta::assert_snapshot!(parse_error("jsonl = { train = \"a\" }\non_bad_row = \"ignore\""), @"unknown variant `ignore`, expected `fail` or `skip`");
+        assert!(
+            parse_error("jsonl = { train = \"a\" }\ncolumns = { a = \"str\" }")
+                .starts_with("unknown column type `str`")
+        );
+    }
+
+    #[test]
+    fn definitions_without_sense_are_refused_before_any_file_is_looked_at() {
+        let refused = |spec: SourceSpec| spec.check().unwrap_err().to_string();
+        let none: [(&str, &str); 0] = [];
+        insta::assert_snapshot!(refused(SourceSpec::text(none)), @r#"the source has no splits; name one, as `{ train = "data/*.txt" }`"#);
+        insta::assert_snapshot!(refused(SourceSpec::text([("train", "")])), @"split `train` has an empty pattern or none; leave it out or name its files");
+        insta::assert_snapshot!(refused(toml::from_str("text = { train = [] }").unwrap()), @"split `train` has an empty pattern or none; leave it out or name its files");
+        insta::assert_snapshot!(refused(SourceSpec::text([("a", "b")]).column("text", ScalarType::String)), @"lines of text have the one column `text`; leave `columns` out");
+        insta::assert_snapshot!(refused(SourceSpec::text([("train[:5]", "b")])), @"split `train[:5]`: `[` cannot stand in the name, only letters, digits, `_`, `-` and `.`; a split is a name, or a slice as `train[:1%]`, `train[100:200]` or `train[50%:]`");
+        insta::assert_snapshot!(refused(SourceSpec::text([("a", "b")]).name("")), @"the source's `name` is empty; leave it out or give it one");
+    }
+
+    #[test]
+    fn moving_the_data_keeps_the_canonical_form_and_any_other_change_makes_another() {
+        let here = SourceSpec::jsonl([("train", "/here/data/*.jsonl")]).column("text", ScalarType::String);
+        let there = SourceSpec::jsonl([("train", "there/*.jsonl")]).column("text", ScalarType::String);
+        assert_eq!(here.canonical(), there.canonical());
+        for other in [
+            SourceSpec::jsonl([("train", "there/a*.jsonl")]).column("text", ScalarType::String),
+            SourceSpec::jsonl([("test", "there/*.jsonl")]).column("text", ScalarType::String),
+            SourceSpec::jsonl([("train", "there/*.jsonl")]).column("body", ScalarType::String),
+            SourceSpec::parquet([("train", "there/*.jsonl")]).column("text", ScalarType::String),
+            there.clone().name("x"),
+            there.clone().on_bad_row(OnBadRow::Skip),
+        ] {
+            assert_ne!(here.canonical(), other.canonical());
+        }
+    }
+}
