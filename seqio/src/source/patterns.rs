@@ -66,20 +66,6 @@ pub(super) fn check_patterns(base_dir: &Path, patterns: &[String]) -> Result<(),
     Ok(())
 }
 
-/// The patterns without the folders that name files no further: what stays the same when data are moved.
-pub(super) fn below_common_prefix(patterns: &[String]) -> Vec<String> {
-    let prefix = common_prefix(patterns.iter().map(|pattern| fixed_prefix(pattern)));
-    let mut below: Vec<String> = patterns
-        .iter()
-        .map(|pattern| {
-            let clean = clean(Path::new(pattern));
-            clean.strip_prefix(&prefix).unwrap_or(&clean).to_string_lossy().into_owned()
-        })
-        .collect();
-    below.sort();
-    below
-}
-
 /// The paths that a pattern matches, sorted; none is an answer too.
 fn matches(base_dir: &Path, pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
     let mut parts: Vec<Part> = Vec::new();
@@ -345,16 +331,5 @@ mod tests {
         let dir = folder(&["a.txt"]);
         fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"b\xff.txt")), "").unwrap();
         assert!(error(dir.path(), &["*.txt"]).contains("the name is not valid UTF-8"));
-    }
-
-    #[test]
-    fn what_stays_when_data_are_moved_is_the_part_below_the_common_folder() {
-        let below = |patterns: &[&str]| {
-            let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-            below_common_prefix(&patterns)
-        };
-        assert_eq!(below(&["/a/b/*.txt"]), below(&["./c/*.txt"]));
-        assert_eq!(below(&["a/x/1.txt", "a/y/*.txt"]), ["x/1.txt", "y/*.txt"]);
-        assert_eq!(below(&["a/*/1.txt"]), ["*/1.txt"]);
     }
 }

@@ -17,7 +17,7 @@ use crate::source::column::ColumnSpec;
 use crate::source::line_source::{LineSource, pin_jsonl_columns};
 use crate::source::listing::Listing;
 use crate::source::parquet::{ParquetSource, pin_parquet_columns};
-use crate::source::patterns::{below_common_prefix, check_patterns};
+use crate::source::patterns::check_patterns;
 use crate::source::{DataSource, SourceError};
 use crate::split::Split;
 
@@ -145,9 +145,7 @@ impl SourceSpec {
 
     /// The same definition with its columns declared: looks at the first file where they are not, and sees that the
     /// first file has them where they are. Every pattern must match something.
-    ///
-    /// What is pinned belongs to the definition of a cache, so that a cache is never made in two ways.
-    pub fn pin(&self, name: &str, base_dir: &Path) -> Result<Self, SourceError> {
+    pub(super) fn pin(&self, name: &str, base_dir: &Path) -> Result<Self, SourceError> {
         self.check()?;
         for patterns in self.splits.values() {
             check_patterns(base_dir, patterns)?;
@@ -170,19 +168,6 @@ impl SourceSpec {
             SourceFormat::Jsonl => Arc::new(LineSource::jsonl(listing, pinned.columns)),
             SourceFormat::Parquet => Arc::new(ParquetSource::new(listing, pinned.columns)),
         })
-    }
-
-    /// What of a pinned definition decides examples and their ids: everything but the folders that the patterns of a
-    /// split have in common.
-    ///
-    /// Folders do not count, so that data can be moved and a cache kept; another set of patterns does, though file
-    /// names and contents also enter a cache by its source digest, because that digest is not at hand where the
-    /// sources are absent.
-    #[must_use]
-    pub fn canonical(&self) -> Self {
-        let splits =
-            self.splits.iter().map(|(split, patterns)| (split.clone(), below_common_prefix(patterns)));
-        Self { splits: splits.collect(), ..self.clone() }
     }
 
     fn listing(&self, name: &str, base_dir: &Path) -> Listing {
@@ -346,22 +331,5 @@ mod tests {
         insta::assert_snapshot!(refused(SourceSpec::text([("a", "b")]).column("text", ScalarType::String)), @"lines of text have the one column `text`; leave `columns` out");
         insta::assert_snapshot!(refused(SourceSpec::text([("train[:5]", "b")])), @"split `train[:5]`: `[` cannot stand in the name, only letters, digits, `_`, `-` and `.`; a split is a name, or a slice as `train[:1%]`, `train[100:200]` or `train[50%:]`");
         insta::assert_snapshot!(refused(SourceSpec::text([("a", "b")]).name("")), @"the source's `name` is empty; leave it out or give it one");
-    }
-
-    #[test]
-    fn moving_the_data_keeps_the_canonical_form_and_any_other_change_makes_another() {
-        let here = SourceSpec::jsonl([("train", "/here/data/*.jsonl")]).column("text", ScalarType::String);
-        let there = SourceSpec::jsonl([("train", "there/*.jsonl")]).column("text", ScalarType::String);
-        assert_eq!(here.canonical(), there.canonical());
-        for other in [
-            SourceSpec::jsonl([("train", "there/a*.jsonl")]).column("text", ScalarType::String),
-            SourceSpec::jsonl([("test", "there/*.jsonl")]).column("text", ScalarType::String),
-            SourceSpec::jsonl([("train", "there/*.jsonl")]).column("body", ScalarType::String),
-            SourceSpec::parquet([("train", "there/*.jsonl")]).column("text", ScalarType::String),
-            there.clone().name("x"),
-            there.clone().on_bad_row(OnBadRow::Skip),
-        ] {
-            assert_ne!(here.canonical(), other.canonical());
-        }
     }
 }
