@@ -40,6 +40,6 @@ pub use crate::source::{
 pub use crate::split::{Split, SplitError, slice_windows};
 pub use crate::text::{nearest, quoted};
 pub use crate::vocabulary::{
-    Arithmetic, ByteVocabulary, PassThroughVocabulary, SharedVocabulary, SpecialId, SpecialIds,
-    SpecialTokensInText, Vocabulary, VocabularyError, VocabularySpec,
+    Arithmetic, ByteVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,
+    SpecialId, SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError, VocabularySpec,
 };

@@ -11,6 +11,7 @@ mod byte;
 #[cfg(test)]
 pub(crate) mod golden;
 mod pass_through;
+mod sentencepiece;
 mod sentinels;
 mod settings;
 mod spec;
@@ -19,7 +20,11 @@ mod tokenizer_json;
 
 pub(crate) use self::tokenizer_json::{TokenizerJson, TokenizerJsonOptions};
 pub use self::{
-    byte::ByteVocabulary, pass_through::PassThroughVocabulary, settings::Arithmetic, spec::VocabularySpec,
+    byte::ByteVocabulary,
+    pass_through::PassThroughVocabulary,
+    sentencepiece::{SentencePiece, SentencePieceOptions},
+    settings::Arithmetic,
+    spec::VocabularySpec,
     special_ids::SpecialId,
 };
 

@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whose floating-point arithmetic a SentencePiece model is read with: releases differ in ties of equal scores.
+/// Which release of SentencePiece decides between equally good ways to cut a text.
+///
+/// 0.2.0 compares the sum of a path and a piece in double precision and keeps it in single. 0.2.3 adds in single
+/// precision, moves large sums back to zero and scores user-defined pieces otherwise. About one line in a thousand of
+/// hard text differs, and then in runs of punctuation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arithmetic {
     /// SentencePiece 0.2.0.

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::text::quoted;
 use crate::vocabulary::special_ids::{NamedIds, SpecialId, WithSpecialIds};
 use crate::vocabulary::{
-    Arithmetic, ByteVocabulary, PassThroughVocabulary, SharedVocabulary, SpecialIds, SpecialTokensInText,
-    TokenizerJson, TokenizerJsonOptions, VocabularyError,
+    Arithmetic, ByteVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,
+    SpecialIds, SpecialTokensInText, TokenizerJson, TokenizerJsonOptions, VocabularyError,
 };
 
 /// Which vocabulary, and its settings. Equal in TOML and from the builder methods.
@@ -161,8 +161,13 @@ impl VocabularySpec {
         };
         match &self.kind {
             Kind::SentencePiece(_) => {
-                let model = open_sentencepiece(file()?, self)?;
-                WithSpecialIds::wrap(model, &self.named)
+                let options = SentencePieceOptions {
+                    extra_ids: self.extra_ids,
+                    reverse_extra_ids: self.reverse_extra_ids,
+                    arithmetic: self.arithmetic.unwrap_or_default(),
+                    special_tokens_in_text: self.special_tokens_in_text,
+                };
+                WithSpecialIds::wrap(Arc::new(SentencePiece::open(file()?, &options)?), &self.named)
             }
             Kind::TokenizerJson(_) => {
                 let options = TokenizerJsonOptions {
@@ -223,12 +228,6 @@ impl VocabularySpec {
         }
         Ok(())
     }
-}
-
-/// SentencePiece models come with the next commit.
-fn open_sentencepiece(_file: Vec<u8>, spec: &VocabularySpec) -> Result<SharedVocabulary, VocabularyError> {
-    let problem = "SentencePiece models cannot be opened yet".to_owned();
-    Err(VocabularyError::Setting { setting: spec.kind(), problem })
 }
 
 /// The TOML form.

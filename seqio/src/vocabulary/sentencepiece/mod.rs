@@ -1,0 +1,288 @@
+//! SentencePiece models, encoded and decoded exactly as the C++ library does it.
+//!
+//! ```text
+//! "Hello world"   normalize ->   "▁Hello▁world"   cut ->   [▁He, llo, ▁world]   ->   [95, 41, 296]
+//! ```
+//!
+//! SeqIO's extra ids are appended to the model as user-defined pieces `▁<extra_id_k>`: in text they match at the start
+//! of a word, and `<extra_id_0>` has the last id unless `reverse_extra_ids` is off.
+
+mod agenda;
+mod bpe;
+mod charsmap;
+mod decode;
+mod matcher;
+mod normalize;
+mod pieces;
+mod proto;
+mod sink;
+mod spellings;
+#[cfg(test)]
+mod tests;
+mod trie;
+mod unigram;
+mod utf8;
+mod word_cache;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use prost::Message;
+
+use self::bpe::{Bpe, Merger};
+use self::decode::Decoder;
+use self::matcher::Matcher;
+use self::normalize::Normalizer;
+use self::pieces::{Kind, Pieces};
+use self::proto::ModelProto;
+use self::sink::Sink;
+use self::spellings::Spellings;
+use self::unigram::{Lattice, Unigram};
+use crate::example::EncodeCounts;
+use crate::vocabulary::{Arithmetic, SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError};
+
+/// Texts with a longer normal form give their memory back after encoding.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// How a model is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentencePieceOptions {
+    /// Sentinels to append to the model.
+    pub extra_ids: usize,
+    /// Whether `<extra_id_0>` is the last id (T5) or the first of them.
+    pub reverse_extra_ids: bool,
+    /// Which release's arithmetic to use.
+    pub arithmetic: Arithmetic,
+    /// Whether text becomes special ids; left out, user-defined pieces match and control pieces do not.
+    pub special_tokens_in_text: Option<SpecialTokensInText>,
+}
+
+impl Default for SentencePieceOptions {
+    fn default() -> Self {
+        Self {
+            extra_ids: 0,
+            reverse_extra_ids: true,
+            arithmetic: Arithmetic::default(),
+            special_tokens_in_text: None,
+        }
+    }
+}
+
+/// A SentencePiece model.
+pub struct SentencePiece {
+    file: Vec<u8>,
+    pieces: Pieces,
+    extra_ids: usize,
+    special_ids: SpecialIds,
+    /// Finds user-defined pieces in text.
+    matcher: Option<Matcher>,
+    normalizer: Normalizer,
+    algorithm: Algorithm,
+    decoder: Decoder,
+    spellings: Spellings,
+    /// Memory of earlier encodings, one entry for each thread that was ever at work at once.
+    pool: Mutex<Vec<Scratch>>,
+}
+
+#[derive(Debug)]
+enum Algorithm {
+    Unigram(Unigram),
+    Bpe(Bpe),
+}
+
+/// Memory of one encoding.
+#[derive(Debug)]
+struct Scratch {
+    normalized: Vec<u8>,
+    search: Search,
+}
+
+#[derive(Debug)]
+enum Search {
+    Unigram(Lattice),
+    Bpe(Box<Merger>),
+}
+
+impl SentencePiece {
+    /// Opens the bytes of a `.model` file.
+    pub fn open(file: Vec<u8>, options: &SentencePieceOptions) -> Result<Self, VocabularyError> {
+        let mut model = ModelProto::decode(&*file)
+            .map_err(|error| malformed(format!("not a SentencePiece model, or a damaged one: {error}")))?;
+        let trainer = model.trainer.clone().unwrap_or_default();
+        let is_bpe = match trainer.model_type.unwrap_or(1) {
+            1 => false,
+            2 => true,
+            3 => return Err(unsupported("word")),
+            4 => return Err(unsupported("char")),
+            other => {
+                return Err(malformed(format!("the SentencePiece model is of the unknown type {other}")));
+            }
+        };
+        let pieces = Pieces::open(&mut model, options, is_bpe)?;
+        let matched = matched(&pieces, options.special_tokens_in_text);
+        let matcher = Matcher::build(&matched)?;
+        let normalizer = Normalizer::open(
+            model.normalizer.as_ref().unwrap_or(&Default::default()),
+            trainer.treat_whitespace_as_suffix.unwrap_or(false),
+            matcher.as_ref(),
+        )?;
+        let algorithm = if is_bpe {
+            Algorithm::Bpe(Bpe::build(&pieces, matcher.as_ref(), options.arithmetic)?)
+        } else {
+            Algorithm::Unigram(Unigram::build(&pieces, &matched, options.arithmetic)?)
+        };
+        let named = |name: &Option<Vec<u8>>, default: &str| {
+            let name = name.as_deref().filter(|name| !name.is_empty()).unwrap_or(default.as_bytes());
+            pieces.control(name)
+        };
+        let special_ids = SpecialIds {
+            pad: named(&trainer.pad_piece, "<pad>").map_or(0, |id| id as i32),
+            eos: named(&trainer.eos_piece, "</s>").map(|id| id as i32),
+            bos: named(&trainer.bos_piece, "<s>").map(|id| id as i32),
+            unk: pieces.unknown.map(|id| id as i32),
+        };
+        let denormalizer = match &model.denormalizer {
+            Some(spec) if spec.precompiled_charsmap.as_ref().is_some_and(|map| !map.is_empty()) => {
+                Some(Normalizer::open(spec, false, None)?)
+            }
+            _ => None,
+        };
+        let surface = trainer.unk_surface.as_deref().map(String::from_utf8_lossy);
+        let decoder = Decoder {
+            unknown_surface: surface.map_or_else(|| " \u{2047} ".to_owned(), |text| text.into_owned()),
+            eos: special_ids.eos.map(|id| id as u32),
+            add_dummy_prefix: normalizer.add_dummy_prefix,
+            remove_extra_whitespaces: normalizer.remove_extra_whitespaces,
+            denormalizer,
+        };
+        let spellings = Spellings::of(&pieces)?;
+        Ok(Self {
+            file,
+            extra_ids: options.extra_ids,
+            special_ids,
+            normalizer,
+            algorithm,
+            decoder,
+            spellings,
+            pool: Mutex::default(),
+            matcher,
+            pieces,
+        })
+    }
+
+    fn scratch(&self) -> Scratch {
+        let kept = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.unwrap_or_else(|| Scratch {
+            normalized: Vec::new(),
+            search: match self.algorithm {
+                Algorithm::Unigram(_) => Search::Unigram(Lattice::default()),
+                Algorithm::Bpe(_) => Search::Bpe(Box::new(Merger::new())),
+            },
+        })
+    }
+}
+
+impl Vocabulary for SentencePiece {
+    fn kind(&self) -> &'static str {
+        "sentencepiece"
+    }
+
+    fn vocab_size(&self) -> usize {
+        self.pieces.list.len()
+    }
+
+    fn extra_ids(&self) -> usize {
+        self.extra_ids
+    }
+
+    fn special_ids(&self) -> SpecialIds {
+        self.special_ids
+    }
+
+    fn encode_into(&self, text: &str, ids: &mut Vec<i32>) -> Result<EncodeCounts, VocabularyError> {
+        let mut scratch = self.scratch();
+        let Scratch { normalized, search } = &mut scratch;
+        let matcher = self.matcher.as_ref();
+        self.normalizer.normalize(text.as_bytes(), matcher, normalized);
+        let mut sink = Sink::new(ids, self.pieces.unknown, self.pieces.bytes.as_deref());
+        match (&self.algorithm, search) {
+            (Algorithm::Unigram(unigram), Search::Unigram(lattice)) => {
+                unigram.encode(normalized, lattice, &mut sink);
+                if normalized.len() > KEPT_BYTES {
+                    lattice.trim();
+                }
+            }
+            (Algorithm::Bpe(bpe), Search::Bpe(merger)) => {
+                if normalized.len() > u32::MAX as usize {
+                    return Err(VocabularyError::Encode {
+                        problem: format!("a text of {} bytes; the most are {}", normalized.len(), u32::MAX),
+                    });
+                }
+                normalized.extend_from_slice(&[0; bpe::PADDING]);
+                bpe.encode(normalized, matcher, merger, &mut sink);
+                if normalized.len() > KEPT_BYTES {
+                    merger.trim();
+                }
+            }
+            _ => unreachable!("scratch memory is made for the algorithm"),
+        }
+        let unknown = sink.unknowns;
+        if normalized.capacity() > KEPT_BYTES {
+            *normalized = Vec::new();
+        }
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+        Ok(EncodeCounts { unknown, special_spellings: self.spellings.count(text.as_bytes()) })
+    }
+
+    fn decode(&self, ids: &[i32]) -> String {
+        self.decoder.decode(ids, &self.pieces)
+    }
+
+    fn piece(&self, id: i32) -> Option<String> {
+        let piece = self.pieces.list.get(usize::try_from(id).ok()?)?;
+        Some(piece.text.clone().into_string())
+    }
+
+    fn file(&self) -> Option<&[u8]> {
+        Some(&self.file)
+    }
+}
+
+impl fmt::Debug for SentencePiece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SentencePiece")
+            .field("vocab_size", &self.vocab_size())
+            .field("extra_ids", &self.extra_ids)
+            .field("special_ids", &self.special_ids)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is found in text before anything else is done to it.
+fn matched(pieces: &Pieces, in_text: Option<SpecialTokensInText>) -> BTreeMap<&[u8], u32> {
+    let kinds: &[Kind] = match in_text {
+        None => &[Kind::UserDefined],
+        Some(SpecialTokensInText::Plain) => &[],
+        Some(SpecialTokensInText::Match) => &[Kind::UserDefined, Kind::Control],
+    };
+    pieces.of(kinds).map(|(id, piece)| (piece.text.as_bytes(), id)).collect()
+}
+
+/// More strings than a trie can hold.
+#[derive(Debug)]
+struct TooLarge;
+
+impl From<TooLarge> for VocabularyError {
+    fn from(_: TooLarge) -> Self {
+        malformed("the pieces of the SentencePiece model are too many or too long to be indexed")
+    }
+}
+
+fn malformed(problem: impl Into<String>) -> VocabularyError {
+    VocabularyError::Malformed { problem: problem.into() }
+}
+
+fn unsupported(model_type: &str) -> VocabularyError {
+    malformed(format!("SentencePiece models of type {model_type} are not supported, only unigram and bpe"))
+}
