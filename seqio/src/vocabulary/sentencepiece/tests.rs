@@ -1,10 +1,7 @@
 //! Ids and texts against what SentencePiece itself gave, and files that are no models.
 
-use proptest::prelude::*;
-use prost::Message;
 use serde::Deserialize;
 
-use super::proto::{ModelProto, NormalizerProto, PieceProto, TrainerProto};
 use super::*;
 use crate::vocabulary::golden;
 
