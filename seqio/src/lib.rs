@@ -3,13 +3,18 @@
 mod batch;
 mod convert;
 mod dataset;
+mod error;
 mod example;
+mod explain;
 mod feature;
 mod fingerprint;
+mod locate;
 mod preprocess;
+mod registry;
 mod rng;
 mod source;
 mod split;
+mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod text;
@@ -26,18 +31,27 @@ pub use crate::dataset::{
     OrderKind, PartTrace, PieceTrace, ReadError, RowTrace, SequenceEdits, SightedPiece, Sighting, StepTrace,
     StoreError, StreamPlan, StreamTask, UncachedDataset,
 };
+pub use crate::error::{DefinitionError, DefinitionErrorKind, DefinitionErrors};
 pub use crate::example::{EncodeCounts, ExampleId, ExampleRow, Examples, Origin};
+pub use crate::explain::{
+    Column, Explanation, FeatureExplanation, SourceExplanation, SplitExplanation, Stage, StagePlace, explain,
+};
 pub use crate::feature::{Feature, FeatureLengths, Features};
 pub use crate::fingerprint::{Fingerprint, NotAFingerprint, canonical_json};
+pub use crate::locate::Place;
 pub use crate::preprocess::{
     AppendEos, AppendEosAfterTrim, CustomStep, CustomSteps, Format, PRETOKENIZED_SUFFIX, PreprocessError,
     Preprocessor, Rekey, Step, StepContext, StepSettings, TokenEdit, Tokenize, Trim, token_type, type_name,
 };
+pub use crate::registry::Registry;
 pub use crate::source::{
     BadRow, ColumnSpec, ColumnType, DataSource, FileRanges, OnBadRow, ParsedChunk, RANGE_BYTES, RawChunk,
     RawChunks, RawRecords, ScalarType, SourceError, SourceFile, SourceFormat, SourceRange, SourceSpec,
 };
 pub use crate::split::{Split, SplitError, slice_windows};
+pub use crate::task::{
+    Boundary, ColumnDefinition, Definition, FeatureSpec, Task, TaskFile, TaskSpec, VocabularyDefinition,
+};
 pub use crate::text::{nearest, quoted};
 pub use crate::vocabulary::{
     Arithmetic, ByteVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,

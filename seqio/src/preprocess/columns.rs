@@ -7,6 +7,7 @@ use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Schema, SchemaRef};
 
 use crate::example::Examples;
+use crate::feature::Features;
 use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
 use crate::text::{nearest, quoted};
 
@@ -137,4 +138,37 @@ fn edit(sequences: &ListArray, edits: &[TokenEdit], field: &Field) -> Result<Arr
     };
     let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
     Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, Arc::new(Int32Array::from(ids)), None)?))
+}
+
+/// Refuses token columns with ids that their vocabulary does not have.
+pub(crate) fn check_token_ids(
+    step: &'static str,
+    examples: &Examples,
+    features: &Features,
+) -> Result<(), PreprocessError> {
+    for (name, feature) in features {
+        let Some(column) = examples.columns.column_by_name(name) else { continue };
+        let lists = column.as_list::<i32>();
+        let size = i32::try_from(feature.vocabulary.vocab_size()).unwrap_or(i32::MAX);
+        let bad = |ids: &[i32]| ids.iter().copied().find(|id| !(0..size).contains(id));
+        let values = lists.values().as_primitive::<Int32Type>();
+        if values.null_count() == 0 && bad(values.values()).is_none() {
+            continue;
+        }
+        for (row, ids) in lists.iter().enumerate() {
+            let Some(ids) = ids else { continue };
+            let ids = ids.as_primitive::<Int32Type>();
+            let problem = match bad(ids.values()) {
+                _ if ids.null_count() > 0 => "there is a null among its ids".to_owned(),
+                Some(id) => format!(
+                    "there is the id {id}, but ids of vocabulary `{}` are 0 to {}",
+                    feature.vocabulary_name,
+                    size - 1
+                ),
+                None => continue,
+            };
+            return Err(PreprocessError::row(step, name, problem, &examples.rows[row]));
+        }
+    }
+    Ok(())
 }

@@ -69,6 +69,14 @@ pub enum PreprocessError {
         #[source]
         error: Box<PreprocessError>,
     },
+    /// The task was opened from a cache: what stands above the boundary cannot run.
+    #[error(
+        "task `{task}` came from its cache, without its source: its steps above the cache boundary cannot run"
+    )]
+    NoSource {
+        /// The task.
+        task: String,
+    },
     /// Arrow refused a batch.
     #[error(transparent)]
     Arrow(#[from] ArrowError),

@@ -1,0 +1,152 @@
+//! An explanation as text for a terminal.
+
+use std::fmt::{self, Write as _};
+
+use crate::explain::{Column, Explanation, Stage, StagePlace};
+use crate::preprocess::TokenEdit;
+use crate::source::OnBadRow;
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "task {}", self.task)?;
+        self.print_source(f)?;
+        writeln!(f)?;
+        let width = self.stages.iter().map(|stage| stage.op.len()).max().unwrap_or_default();
+        for stage in &self.stages {
+            self.print_stage(f, stage, width)?;
+        }
+        writeln!(f, "\nfeatures")?;
+        for feature in &self.features {
+            let mut line = format!(
+                "  {}: {} `{}`, {} ids",
+                feature.name, feature.kind, feature.vocabulary, feature.vocab_size
+            );
+            match feature.eos {
+                Some(eos) => write!(line, ", EOS {eos}")?,
+                None => write!(line, ", no EOS")?,
+            }
+            if !feature.add_eos {
+                line.push_str(", not appended (`add_eos = false`)");
+            }
+            if !feature.present {
+                line.push_str(", absent");
+            }
+            writeln!(f, "{line}")?;
+        }
+        for warning in &self.warnings {
+            write!(f, "\nwarning: {warning}")?;
+        }
+        if !self.warnings.is_empty() {
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Explanation {
+    fn print_source(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = &self.source;
+        let bad = match source.on_bad_row {
+            OnBadRow::Fail => "a bad record stops the run",
+            OnBadRow::Skip => "bad records are skipped and counted",
+        };
+        writeln!(f, "\nsource `{}`: {}; {bad}", source.name, source.format)?;
+        let width = source.splits.iter().map(|split| split.name.chars().count()).max().unwrap_or_default();
+        for split in &source.splits {
+            write!(f, "  {:width$}  {}", split.name, split.patterns.join(", "))?;
+            if let (Some(files), Some(bytes)) = (split.files, split.bytes) {
+                let plural = if files == 1 { "" } else { "s" };
+                write!(f, "  ({files} file{plural}, {})", size_in_words(bytes))?;
+            }
+            writeln!(f)?;
+        }
+        if !source.columns.is_empty() {
+            writeln!(f, "  columns: {}", columns_in_words(&source.columns))?;
+        }
+        Ok(())
+    }
+
+    fn print_stage(&self, f: &mut fmt::Formatter<'_>, stage: &Stage, width: usize) -> fmt::Result {
+        let number = stage.number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        match stage.place {
+            StagePlace::Cache => {
+                let implied = if stage.number.is_some() { "" } else { " (implied)" };
+                let shuffled =
+                    self.source.splits.iter().filter(|split| split.shuffled).map(|split| &*split.name);
+                let shuffled: Vec<&str> = shuffled.collect();
+                let order = match (shuffled.len(), self.source.splits.len()) {
+                    (0, _) => "stored in the order of the source".to_owned(),
+                    (some, all) if some == all => "stored shuffled".to_owned(),
+                    _ => format!(
+                        "{} stored shuffled, the rest in the order of the source",
+                        shuffled.join(", ")
+                    ),
+                };
+                writeln!(f, "{number:>2}  ── cache{implied} ── {order}")?;
+                writeln!(f, "      {}", columns_in_words(&stage.columns))
+            }
+            StagePlace::Above => {
+                write_op(f, &number, stage, width)?;
+                if stage.columns.is_empty() {
+                    return Ok(());
+                }
+                writeln!(f, "      {}", columns_in_words(&stage.columns))
+            }
+            StagePlace::Below => {
+                write_op(f, &number, stage, width)?;
+                for (feature, edits) in &stage.edits {
+                    writeln!(
+                        f,
+                        "      {feature}: {}",
+                        edits_in_words(edits, stage.lengths_missing.contains(feature))
+                    )?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn write_op(f: &mut fmt::Formatter<'_>, number: &str, stage: &Stage, width: usize) -> fmt::Result {
+    let settings: Vec<String> =
+        stage.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    let line = format!("{number:>2}  {:width$}  {}", stage.op, settings.join(", "));
+    writeln!(f, "{}", line.trim_end())
+}
+
+fn columns_in_words(columns: &[Column]) -> String {
+    let column = |column: &Column| {
+        let null = if column.nullable { " or null" } else { "" };
+        format!("{}: {}{null}", column.name, column.type_name)
+    };
+    columns.iter().map(column).collect::<Vec<_>>().join(", ")
+}
+
+fn edits_in_words(edits: &[TokenEdit], length_missing: bool) -> String {
+    let edit = |edit: &TokenEdit| match edit {
+        TokenEdit::Trim { max_length } => format!("the first {max_length}"),
+        TokenEdit::Append { id } => format!("then EOS ({id})"),
+    };
+    let mut words: Vec<String> = edits.iter().map(edit).collect();
+    if length_missing {
+        words.insert(0, "all (no length given)".to_owned());
+    }
+    if words.is_empty() { "unchanged".to_owned() } else { words.join(", ") }
+}
+
+fn size_in_words(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    let mut size = bytes as f64;
+    let mut unit = "B";
+    for next in UNITS {
+        if size < 999.95 {
+            break;
+        }
+        size /= 1000.0;
+        unit = next;
+    }
+    format!("{size:.1} {unit}")
+}

@@ -1,0 +1,454 @@
+//! Names to tasks and vocabularies: reads task files, finds every mistake in them, and opens what is asked for.
+//!
+//! ```text
+//! Registry::load(["seqio.toml"])   texts are read, every table is decoded, names are checked    (milliseconds)
+//! registry.task("docs")            its vocabularies are opened, its source's heads are read, its columns followed
+//! registry.check()                 the same for everything that is defined
+//! ```
+
+mod parse;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::datatypes::{Schema, SchemaRef};
+
+use self::parse::{Defined, Parsed, parse};
+use crate::error::{DefinitionError, DefinitionErrorKind, DefinitionErrors};
+use crate::fingerprint::Fingerprint;
+use crate::locate::{Locator, Part, TaskText};
+use crate::preprocess::{CustomSteps, token_field};
+use crate::source::{DataSource, SourceError};
+use crate::task::{BuildRequest, Columns, OpenVocabulary, Task, TaskFile, TaskSpec, build};
+use crate::text::{nearest, quoted};
+use crate::vocabulary::{SharedVocabulary, VocabularyError, VocabularySpec};
+
+/// Tasks and vocabularies by name; a value, not a global.
+#[derive(Debug, Default)]
+pub struct Registry {
+    vocabularies: BTreeMap<String, Known<VocabularySpec>>,
+    tasks: BTreeMap<String, Known<TaskSpec>>,
+    custom: CustomSteps,
+    open: Mutex<BTreeMap<String, Arc<OpenVocabulary>>>,
+    built: Mutex<BTreeMap<String, Arc<Task>>>,
+}
+
+/// A spec, the folder that its paths start from, and the table it was read from.
+#[derive(Debug)]
+struct Known<T> {
+    spec: T,
+    folder: PathBuf,
+    locator: Locator,
+}
+
+impl Registry {
+    /// Reads task files. Every mistake that their texts show is found; what lies in other files is looked at when a
+    /// task is asked for.
+    pub fn load<P: AsRef<Path>>(paths: &[P]) -> Result<Self, DefinitionErrors> {
+        Self::load_with(paths, CustomSteps::new())
+    }
+
+    /// [`Registry::load`] for a program with steps of its own.
+    pub fn load_with<P: AsRef<Path>>(paths: &[P], custom: CustomSteps) -> Result<Self, DefinitionErrors> {
+        let mut registry = Self { custom, ..Self::default() };
+        let mut errors = Vec::new();
+        for path in paths {
+            let path = path.as_ref();
+            match std::fs::read_to_string(path) {
+                Ok(text) => errors.extend(registry.add(TaskText { path: path.to_owned(), text })),
+                Err(error) => {
+                    let problem = format!("cannot read the task file `{}`: {error}", path.display());
+                    errors.push(DefinitionError::new(problem).hint("name another with `-f FILE`"));
+                }
+            }
+        }
+        errors.extend(registry.check_names());
+        DefinitionErrors::none_or(errors)?;
+        Ok(registry)
+    }
+
+    /// Reads the text of one task file; `path` is for messages, and its folder is where relative paths start.
+    pub fn from_text(path: impl Into<PathBuf>, text: impl Into<String>) -> Result<Self, DefinitionErrors> {
+        let mut registry = Self::default();
+        let mut errors = registry.add(TaskText { path: path.into(), text: text.into() });
+        errors.extend(registry.check_names());
+        DefinitionErrors::none_or(errors)?;
+        Ok(registry)
+    }
+
+    /// Takes definitions made in Rust; relative paths start from `folder`.
+    pub fn from_task_file(file: TaskFile, folder: impl Into<PathBuf>) -> Result<Self, DefinitionErrors> {
+        Self::from_task_file_with(file, folder, CustomSteps::new())
+    }
+
+    /// [`Registry::from_task_file`] for a program with steps of its own.
+    pub fn from_task_file_with(
+        file: TaskFile,
+        folder: impl Into<PathBuf>,
+        custom: CustomSteps,
+    ) -> Result<Self, DefinitionErrors> {
+        let folder = folder.into();
+        let mut registry = Self { custom, ..Self::default() };
+        for (name, spec) in file.vocabulary {
+            let known = Known { spec, folder: folder.clone(), locator: Locator::nowhere() };
+            registry.vocabularies.insert(name, known);
+        }
+        for (name, spec) in file.task {
+            registry.tasks.insert(name, Known { spec, folder: folder.clone(), locator: Locator::nowhere() });
+        }
+        DefinitionErrors::none_or(registry.check_names())?;
+        Ok(registry)
+    }
+
+    /// Names of the tasks, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.tasks.keys().map(String::as_str)
+    }
+
+    /// The tasks as they are defined, by name.
+    pub fn specs(&self) -> impl Iterator<Item = (&str, &TaskSpec)> {
+        self.tasks.iter().map(|(name, known)| (name.as_str(), &known.spec))
+    }
+
+    /// The vocabularies as they are defined, by name.
+    pub fn vocabularies(&self) -> impl Iterator<Item = (&str, &VocabularySpec)> {
+        self.vocabularies.iter().map(|(name, known)| (name.as_str(), &known.spec))
+    }
+
+    /// The program's own steps.
+    pub fn custom_steps(&self) -> &CustomSteps {
+        &self.custom
+    }
+
+    /// Where a task is defined, as `file:line:column`; `None` for one made in Rust.
+    pub fn place_of(&self, task: &str) -> Option<String> {
+        Some(self.tasks.get(task)?.locator.name()?.to_string())
+    }
+
+    /// Opens a vocabulary.
+    pub fn vocabulary(&self, name: &str) -> Result<SharedVocabulary, DefinitionErrors> {
+        Ok(Arc::clone(&self.open_vocabulary(name)?.vocabulary))
+    }
+
+    /// Opens a task: its vocabularies are read, its source's heads looked at, and its columns followed to the features.
+    pub fn task(&self, name: &str) -> Result<Arc<Task>, DefinitionErrors> {
+        if let Some(task) = self.built.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
+            return Ok(Arc::clone(task));
+        }
+        let known = self.known(name)?;
+        let mut errors = Vec::new();
+        let vocabularies = self.open_vocabularies(name, known, &mut errors);
+        let source = open_source(name, known, &mut errors);
+        let (Some(source), true) = (source, errors.is_empty()) else {
+            return Err(DefinitionErrors::new(errors));
+        };
+        let task = self.build(name, known, vocabularies, Columns::Source(source))?;
+        let task = Arc::new(task);
+        self.built.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::clone(&task));
+        Ok(task)
+    }
+
+    /// Opens a task without its source, for use with a cache that holds these columns at the boundary.
+    pub fn task_without_source(&self, name: &str, cached: SchemaRef) -> Result<Arc<Task>, DefinitionErrors> {
+        let known = self.known(name)?;
+        let mut errors = Vec::new();
+        let vocabularies = self.open_vocabularies(name, known, &mut errors);
+        DefinitionErrors::none_or(errors)?;
+        let columns = Columns::Cached { schema: cached, step_versions: None };
+        Ok(Arc::new(self.build(name, known, vocabularies, columns)?))
+    }
+
+    /// A task's cache fingerprint, without a look at its source.
+    pub fn cache_fingerprint(
+        &self,
+        name: &str,
+        format_version: u32,
+    ) -> Result<Fingerprint, DefinitionErrors> {
+        let known = self.known(name)?;
+        // The fingerprint does not depend on columns: any that the task accepts will do.
+        let features = known.spec.features.keys().map(|name| token_field(name));
+        let schema = Arc::new(Schema::new(features.collect::<Vec<_>>()));
+        Ok(self.task_without_source(name, schema)?.cache_fingerprint(format_version))
+    }
+
+    /// Opens every task and vocabulary and tells every mistake.
+    pub fn check(&self) -> Result<(), DefinitionErrors> {
+        let mut errors = Vec::new();
+        for name in self.vocabularies.keys() {
+            errors
+                .extend(self.open_vocabulary(name).err().map(DefinitionErrors::into_vec).unwrap_or_default());
+        }
+        for name in self.tasks.keys() {
+            errors.extend(self.task(name).err().map(DefinitionErrors::into_vec).unwrap_or_default());
+        }
+        DefinitionErrors::none_or(errors)
+    }
+
+    fn known(&self, name: &str) -> Result<&Known<TaskSpec>, DefinitionErrors> {
+        self.tasks.get(name).ok_or_else(|| {
+            let hint = match nearest(name, self.names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if self.tasks.is_empty() => "no task is defined".to_owned(),
+                None => format!("the tasks are {}", quoted(self.names())),
+            };
+            DefinitionError::new(format!("there is no task `{name}`")).hint(hint).into()
+        })
+    }
+
+    fn build(
+        &self,
+        name: &str,
+        known: &Known<TaskSpec>,
+        vocabularies: BTreeMap<String, Arc<OpenVocabulary>>,
+        columns: Columns,
+    ) -> Result<Task, DefinitionErrors> {
+        let Known { spec, locator, .. } = known;
+        let request = BuildRequest { name, spec, vocabularies, columns, custom: &self.custom, locator };
+        build(request).map_err(DefinitionErrors::new)
+    }
+
+    fn open_vocabularies(
+        &self,
+        task: &str,
+        known: &Known<TaskSpec>,
+        errors: &mut Vec<DefinitionError>,
+    ) -> BTreeMap<String, Arc<OpenVocabulary>> {
+        let mut open = BTreeMap::new();
+        for feature in known.spec.features.values() {
+            let name = &feature.vocabulary;
+            if open.contains_key(name) {
+                continue;
+            }
+            match self.open_vocabulary(name) {
+                Ok(vocabulary) => {
+                    open.insert(name.clone(), vocabulary);
+                }
+                Err(mistakes) => errors.extend(mistakes.into_vec().into_iter().map(|mut error| {
+                    // A definition without places says at least which task is held up.
+                    if error.place.is_none() {
+                        error.context.insert(0, format!("task `{task}`"));
+                    }
+                    error
+                })),
+            }
+        }
+        errors.dedup();
+        open
+    }
+
+    fn open_vocabulary(&self, name: &str) -> Result<Arc<OpenVocabulary>, DefinitionErrors> {
+        if let Some(open) = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
+            return Ok(Arc::clone(open));
+        }
+        let Some(known) = self.vocabularies.get(name) else {
+            let error = DefinitionError::new(format!("there is no vocabulary `{name}`"));
+            return Err(error.hint(vocabulary_hint(name, &self.vocabularies)).into());
+        };
+        let open = open_vocabulary(known).map_err(|error| error.within(format!("vocabulary `{name}`")))?;
+        let open = Arc::new(OpenVocabulary::new(known.spec.clone(), open));
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::clone(&open));
+        Ok(open)
+    }
+
+    /// Takes in what a file defines and returns its mistakes.
+    fn add(&mut self, text: TaskText) -> Vec<DefinitionError> {
+        let text = Arc::new(text);
+        let folder = text.folder().to_owned();
+        let Parsed { vocabularies, tasks, mut errors } = parse(&text, &self.custom);
+        insert_all("vocabulary", vocabularies, &folder, &mut self.vocabularies, &mut errors);
+        insert_all("task", tasks, &folder, &mut self.tasks, &mut errors);
+        errors
+    }
+
+    /// What can be told from names alone, once all files are read.
+    fn check_names(&self) -> Vec<DefinitionError> {
+        let mut errors = Vec::new();
+        for (name, known) in &self.tasks {
+            let context = format!("task `{name}`");
+            if let Some(problem) = problem_of_name(name) {
+                errors.push(DefinitionError::new(problem).at(known.locator.name()).within(&context));
+            }
+            errors.extend(self.check_spec(known).into_iter().map(|mut error| {
+                error.context.insert(0, context.clone());
+                error
+            }));
+        }
+        errors
+    }
+
+    fn check_spec(&self, known: &Known<TaskSpec>) -> Vec<DefinitionError> {
+        let Known { spec, locator, .. } = known;
+        let key = |name: &str| Part::Key(name.to_owned());
+        let mut errors = Vec::new();
+        if spec.features.is_empty() {
+            let hint = "write `features = { targets = { vocabulary = \"...\" } }`";
+            let place = locator.key(&[key("features")]);
+            errors.push(DefinitionError::new("the task has no features").hint(hint).at(place));
+        }
+        for (name, feature) in &spec.features {
+            if !self.vocabularies.contains_key(&feature.vocabulary) {
+                let place = locator.value(&[key("features"), key(name), key("vocabulary")]);
+                let error = DefinitionError::new(format!("there is no vocabulary `{}`", feature.vocabulary));
+                let hint = vocabulary_hint(&feature.vocabulary, &self.vocabularies);
+                errors.push(error.hint(hint).at(place).within(format!("feature `{name}`")));
+            }
+        }
+        for (name, length) in &spec.lengths {
+            let names = spec.features.keys().map(String::as_str);
+            if !spec.features.contains_key(name) {
+                let hint = match nearest(name, names.clone()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("the features are {}", quoted(names)),
+                };
+                let error =
+                    DefinitionError::new(format!("`lengths` speaks of `{name}`, which is no feature"));
+                errors.push(error.hint(hint).at(locator.key(&[key("lengths"), key(name)])));
+            }
+            if *length == 0 {
+                let error =
+                    DefinitionError::new(format!("the length of `{name}` must be 1 or more, but is 0"));
+                errors.push(error.at(locator.value(&[key("lengths"), key(name)])));
+            }
+        }
+        errors
+    }
+}
+
+fn insert_all<T>(
+    what: &str,
+    defined: Vec<Defined<Option<T>>>,
+    folder: &Path,
+    known: &mut BTreeMap<String, Known<T>>,
+    errors: &mut Vec<DefinitionError>,
+) {
+    for Defined { name, spec, locator } in defined {
+        if let Some(first) = known.get(&name) {
+            let place = first.locator.name().map_or_else(|| "in Rust".to_owned(), |place| place.to_string());
+            let error = DefinitionError::new(format!("{what} `{name}` is defined already, at {place}"));
+            errors
+                .push(error.hint("rename one of the two, or leave out one of the files").at(locator.name()));
+            continue;
+        }
+        if let Some(spec) = spec {
+            known.insert(name, Known { spec, folder: folder.to_owned(), locator });
+        }
+    }
+}
+
+fn vocabulary_hint(name: &str, known: &BTreeMap<String, Known<VocabularySpec>>) -> String {
+    let names = known.keys().map(String::as_str);
+    match nearest(name, names.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => format!("define it: `[vocabulary.{name}]`"),
+        None => format!("the vocabularies are {}; define it with `[vocabulary.{name}]`", quoted(names)),
+    }
+}
+
+/// SeqIO's rule, `^[\w\d\.\:_#]+$`, and that each part between colons can be a folder.
+fn problem_of_name(name: &str) -> Option<String> {
+    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '#');
+    if let Some(bad) = name.chars().find(|&c| !allowed(c)) {
+        return Some(format!(
+            "a task's name has letters, digits, `_`, `.`, `:` and `#`, but `{name}` has `{bad}`"
+        ));
+    }
+    if name.split(':').any(|part| matches!(part, "" | "." | "..")) {
+        return Some(format!("`:` cuts a task's name into folders, but a part of `{name}` cannot be one"));
+    }
+    None
+}
+
+fn open_vocabulary(known: &Known<VocabularySpec>) -> Result<SharedVocabulary, DefinitionError> {
+    let Known { spec, folder, locator } = known;
+    let at_file = || locator.value(&[Part::Key(spec.kind().to_owned())]);
+    let file = match spec.path() {
+        Some(path) => {
+            let path = folder.join(path);
+            let read = std::fs::read(&path);
+            Some(read.map_err(|error| {
+                let problem = format!("cannot read `{}`: {error}", path.display());
+                let hint = "paths in a task file start from the folder that the file is in";
+                DefinitionError::new(problem).hint(hint).at(at_file())
+            })?)
+        }
+        None => None,
+    };
+    spec.open(file).map_err(|error| {
+        let place = match &error {
+            VocabularyError::Setting { setting, .. } => locator.value(&[Part::Key((*setting).to_owned())]),
+            _ => at_file(),
+        };
+        let problem = match (&error, spec.path()) {
+            (VocabularyError::Malformed { problem }, Some(path)) => {
+                format!("`{}`: {problem}", folder.join(path).display())
+            }
+            _ => error.to_string(),
+        };
+        DefinitionError::new(problem).at(place)
+    })
+}
+
+fn open_source(
+    name: &str,
+    known: &Known<TaskSpec>,
+    errors: &mut Vec<DefinitionError>,
+) -> Option<Arc<dyn DataSource>> {
+    let Known { spec, folder, locator } = known;
+    let mut report = |error: &SourceError| errors.push(source_error(error, name, locator));
+    let source = match spec.source.open(name, folder) {
+        Ok(source) => source,
+        Err(error) => {
+            report(&error);
+            return None;
+        }
+    };
+    let splits = source.splits();
+    let mut fine = true;
+    for split in &splits {
+        if let Err(error) = source.files(split) {
+            report(&error);
+            fine = false;
+        }
+    }
+    for split in spec.shuffle.iter().flatten() {
+        let whole = split.split('[').next().unwrap_or(split);
+        if !splits.iter().any(|known| known == whole) {
+            let hint = match nearest(whole, splits.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the splits are {}", quoted(&splits)),
+            };
+            let place = locator.text_in("shuffle", &|text| text == split);
+            let error =
+                DefinitionError::new(format!("`shuffle` names `{split}`, which is no split of the source"));
+            errors.push(error.hint(hint).at(place).within(format!("task `{name}`")));
+            fine = false;
+        }
+    }
+    fine.then_some(source)
+}
+
+fn source_error(error: &SourceError, task: &str, locator: &Locator) -> DefinitionError {
+    let mentioned = match error {
+        SourceError::NoFiles { pattern } => pattern.clone(),
+        SourceError::Io { path, .. } | SourceError::Malformed { path, .. } => path.display().to_string(),
+        _ => String::new(),
+    };
+    let place = locator.text_in("source", &|text| !text.is_empty() && mentioned.ends_with(text));
+    let kind = match error {
+        SourceError::NoFiles { .. } | SourceError::Io { .. } => DefinitionErrorKind::Source,
+        _ => DefinitionErrorKind::Definition,
+    };
+    let hint = match error {
+        SourceError::NoFiles { .. } => {
+            Some("paths in a task file start from the folder that the file is in".to_owned())
+        }
+        _ => None,
+    };
+    DefinitionError::new(error.to_string())
+        .maybe_hint(hint)
+        .at(place)
+        .of_kind(kind)
+        .within(format!("task `{task}`"))
+        .within("source")
+}

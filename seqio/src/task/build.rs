@@ -1,0 +1,243 @@
+//! From a spec to a [`Task`]: the steps are made, the boundary is placed, and the columns are followed from the source
+//! to the features, before a single example is read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+
+use crate::error::DefinitionError;
+use crate::feature::{Feature, Features};
+use crate::locate::{Locator, Part};
+use crate::preprocess::{CustomSteps, PreprocessError, Step, StepContext, column_names, type_name};
+use crate::source::DataSource;
+use crate::task::absent::AbsentSource;
+use crate::task::{OpenVocabulary, PlacedStep, Task, TaskSpec, boundary};
+use crate::text::{nearest, quoted};
+
+/// What a task is made from.
+pub(crate) struct BuildRequest<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) spec: &'a TaskSpec,
+    /// Those its features use, open.
+    pub(crate) vocabularies: BTreeMap<String, Arc<OpenVocabulary>>,
+    pub(crate) columns: Columns,
+    pub(crate) custom: &'a CustomSteps,
+    pub(crate) locator: &'a Locator,
+}
+
+/// Where the columns are known from.
+pub(crate) enum Columns {
+    /// The source's: the steps above the boundary can run.
+    Source(Arc<dyn DataSource>),
+    /// Those that a cache holds at the boundary, with the versions of the steps it was made with.
+    Cached { schema: SchemaRef, step_versions: Option<Vec<u32>> },
+}
+
+/// Builds the task or tells everything that is wrong with it.
+pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionError>> {
+    let BuildRequest { name, spec, vocabularies, columns, custom, locator } = request;
+    let mut report = Report { name, spec, locator, errors: Vec::new() };
+    let features = open_features(spec, &vocabularies);
+    let ctx = StepContext { output_features: features, lengths: spec.lengths.clone() };
+
+    let mut steps = Vec::new();
+    let mut complete = true;
+    for (index, step) in spec.steps.iter().enumerate() {
+        match step.preprocessor(custom) {
+            Ok(Some(step)) => steps.push(PlacedStep { index, step }),
+            Ok(None) => {}
+            Err(problem) => {
+                // A cache is used without the program's own steps above its boundary.
+                complete = false;
+                if matches!(columns, Columns::Source(_)) {
+                    let error = DefinitionError::new(problem).at(locator.step(index));
+                    report.in_step(index, error);
+                }
+            }
+        }
+    }
+    let (boundary, misplaced) = boundary::place(&spec.steps, &steps, &ctx);
+    for step in misplaced {
+        let error = DefinitionError::new(step.problem).hint(step.hint).at(locator.step(step.index));
+        report.in_step(step.index, error);
+    }
+    let (above, below): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| step.index < boundary.above);
+
+    let (source, schemas, cached_schema, given_versions) = match columns {
+        Columns::Source(source) => {
+            let schemas = if complete { report.chain(&source.schema(), &above, &ctx) } else { None };
+            let cached = schemas.as_ref().and_then(|schemas| schemas.last().cloned());
+            (source, schemas.unwrap_or_default(), cached, None)
+        }
+        Columns::Cached { schema, step_versions } => {
+            let name = spec.source.name.as_deref().unwrap_or(name).to_owned();
+            let absent: Arc<dyn DataSource> = Arc::new(AbsentSource { name });
+            (absent, Vec::new(), Some(schema), step_versions)
+        }
+    };
+    if let Some(cached) = &cached_schema {
+        report.features(cached, &schemas, &above);
+        for step in &below {
+            if let Err(error) = step.step.output_schema(cached, &ctx) {
+                report.step_refused(step, &error, &schemas, &above);
+            }
+        }
+    }
+    let Some(cached_schema) = cached_schema.filter(|_| report.errors.is_empty()) else {
+        return Err(report.errors);
+    };
+
+    let mut features = ctx.output_features.clone();
+    features.retain(|name, _| cached_schema.column_with_name(name).is_some());
+    let version = |index: usize| {
+        above.iter().chain(&below).find(|step| step.index == index).map_or(0, |step| step.step.version())
+    };
+    let step_versions = given_versions.unwrap_or_else(|| (0..spec.steps.len()).map(version).collect());
+    Ok(Task {
+        name: name.to_owned(),
+        spec: spec.clone(),
+        source,
+        features,
+        vocabularies,
+        ctx,
+        boundary,
+        above,
+        below,
+        step_versions,
+        schemas,
+        cached_schema,
+    })
+}
+
+fn open_features(spec: &TaskSpec, vocabularies: &BTreeMap<String, Arc<OpenVocabulary>>) -> Features {
+    let open = |(name, feature): (&String, &crate::task::FeatureSpec)| {
+        let vocabulary = Arc::clone(&vocabularies.get(&feature.vocabulary)?.vocabulary);
+        let vocabulary_name = feature.vocabulary.clone();
+        let (add_eos, required) = (feature.add_eos, feature.required);
+        Some((name.clone(), Feature { vocabulary, vocabulary_name, add_eos, required }))
+    };
+    spec.features.iter().filter_map(open).collect()
+}
+
+/// Gathers mistakes, each with its place in the task.
+struct Report<'a> {
+    name: &'a str,
+    spec: &'a TaskSpec,
+    locator: &'a Locator,
+    errors: Vec<DefinitionError>,
+}
+
+impl Report<'_> {
+    fn in_task(&self) -> String {
+        format!("task `{}`", self.name)
+    }
+
+    fn in_step(&mut self, index: usize, error: DefinitionError) {
+        let step = step_in_words(index, self.spec.steps.len(), self.spec.steps[index].op());
+        self.errors.push(error.within(self.in_task()).within(step));
+    }
+
+    /// The columns of the source and after each step, if every step accepts what it gets.
+    fn chain(
+        &mut self,
+        source: &SchemaRef,
+        above: &[PlacedStep],
+        ctx: &StepContext,
+    ) -> Option<Vec<SchemaRef>> {
+        let mut schemas = vec![Arc::clone(source)];
+        for step in above {
+            let input = schemas.last().unwrap_or(source);
+            match step.step.output_schema(input, ctx) {
+                Ok(schema) => schemas.push(schema),
+                Err(error) => {
+                    self.step_refused(step, &error, &schemas, above);
+                    return None;
+                }
+            }
+        }
+        Some(schemas)
+    }
+
+    fn step_refused(
+        &mut self,
+        placed: &PlacedStep,
+        error: &PreprocessError,
+        schemas: &[SchemaRef],
+        above: &[PlacedStep],
+    ) {
+        let prefix = format!("step `{}`", placed.step.name());
+        let text = error.to_string();
+        let problem = text.strip_prefix(&prefix).unwrap_or(&text).trim_start_matches([':', ' ']);
+        let (about, hint) = match error {
+            PreprocessError::Missing { names, found, .. } => {
+                let hints = names.iter().filter_map(|name| missing_hint(name, found, schemas, above));
+                let hint = hints.collect::<Vec<_>>().join("; ");
+                (names.clone(), (!hint.is_empty()).then_some(hint))
+            }
+            PreprocessError::WrongType { column, expected, .. } if *expected == "token ids" => {
+                let later = self.spec.steps.iter().position(|step| matches!(step, Step::Tokenize(_)));
+                let hint = match later {
+                    Some(index) => format!("`tokenize` is step {}: move it before this step", index + 1),
+                    None => "add `{ op = \"tokenize\" }` before this step".to_owned(),
+                };
+                (vec![column.clone()], Some(hint))
+            }
+            PreprocessError::WrongType { column, .. } => (vec![column.clone()], None),
+            _ => (Vec::new(), None),
+        };
+        let place = self.locator.in_step(placed.index, &about);
+        self.in_step(placed.index, DefinitionError::new(problem).maybe_hint(hint).at(place));
+    }
+
+    /// Every feature must be there as token ids at the boundary.
+    fn features(&mut self, cached: &SchemaRef, schemas: &[SchemaRef], above: &[PlacedStep]) {
+        let checked = self.spec.steps.iter().any(|step| matches!(step, Step::Tokenize(_) | Step::Custom(_)));
+        let spec = self.spec;
+        for (name, feature) in &spec.features {
+            let add = "add `{ op = \"tokenize\" }` to the steps above the cache boundary".to_owned();
+            let (problem, hint) = match cached.column_with_name(name) {
+                None if !feature.required => continue,
+                None => {
+                    let found = column_names(cached);
+                    let hint = missing_hint(name, &found, schemas, above);
+                    let hint = hint.unwrap_or_else(|| {
+                        "let a step make it, or set `required = false` if it may be absent".to_owned()
+                    });
+                    (format!("there is no such column after the steps; there are {}", quoted(found)), hint)
+                }
+                Some((_, field)) => match field.data_type() {
+                    DataType::List(item) if *item.data_type() == DataType::Int32 => {
+                        if checked || schemas.is_empty() {
+                            continue;
+                        }
+                        ("no step checks its ids".to_owned(), format!("{add}: it refuses ids out of range"))
+                    }
+                    DataType::Utf8 => ("it is still text after the steps: none tokenizes it".to_owned(), add),
+                    other => {
+                        (format!("it must be token ids, but is {} after the steps", type_name(other)), add)
+                    }
+                },
+            };
+            let place = self.locator.key(&[Part::Key("features".to_owned()), Part::Key(name.clone())]);
+            let error = DefinitionError::new(problem).hint(hint).at(place);
+            self.errors.push(error.within(self.in_task()).within(format!("feature `{name}`")));
+        }
+    }
+}
+
+/// A step's place in the words that messages use.
+pub(crate) fn step_in_words(index: usize, steps: usize, op: &str) -> String {
+    format!("step {} of {steps} (`{op}`)", index + 1)
+}
+
+/// Why a column may be missing: dropped by an earlier step, or misspelled.
+fn missing_hint(name: &str, found: &[String], schemas: &[SchemaRef], above: &[PlacedStep]) -> Option<String> {
+    let had = schemas.iter().rposition(|schema| schema.column_with_name(name).is_some());
+    if let Some(step) = had.and_then(|place| above.get(place)) {
+        let (number, op) = (step.index + 1, step.step.name());
+        return Some(format!("`{name}` was there until step {number}, `{op}`, which does not keep it"));
+    }
+    let near = nearest(name, found.iter().map(String::as_str))?;
+    Some(format!("did you mean `{near}`?"))
+}

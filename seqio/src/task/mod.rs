@@ -1,0 +1,281 @@
+//! A checked task, ready to read: its source, its steps, and the boundary between what is cached and what is not.
+//!
+//! ```text
+//! source -> steps above -> [cache] -> order, epochs -> steps below -> convert -> batch
+//!           preprocess()                               token_edits()
+//! ```
+
+mod absent;
+mod boundary;
+mod build;
+mod definition;
+mod spec;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+
+pub use self::boundary::Boundary;
+pub(crate) use self::boundary::PlacedStep;
+pub(crate) use self::build::{BuildRequest, Columns, build};
+pub use self::definition::{ColumnDefinition, Definition, VocabularyDefinition};
+pub use self::spec::{FeatureSpec, TaskFile, TaskSpec};
+use crate::error::{DefinitionError, DefinitionErrors};
+use crate::example::Examples;
+use crate::feature::{FeatureLengths, Features};
+use crate::fingerprint::Fingerprint;
+use crate::locate::Locator;
+use crate::preprocess::{CustomSteps, PreprocessError, Step, StepContext, TokenEdit, check_token_ids};
+use crate::source::{DataSource, OnBadRow};
+use crate::vocabulary::{SharedVocabulary, VocabularySpec};
+
+/// A vocabulary with what identifies it.
+#[derive(Debug)]
+pub(crate) struct OpenVocabulary {
+    pub(crate) spec: VocabularySpec,
+    pub(crate) vocabulary: SharedVocabulary,
+    pub(crate) blake3: Option<Fingerprint>,
+}
+
+impl OpenVocabulary {
+    pub(crate) fn new(spec: VocabularySpec, vocabulary: SharedVocabulary) -> Self {
+        let blake3 = vocabulary.file().map(Fingerprint::of_bytes);
+        Self { spec, vocabulary, blake3 }
+    }
+}
+
+/// A task whose definition holds no mistakes: vocabularies are open, columns fit from source to features.
+#[derive(Debug)]
+pub struct Task {
+    name: String,
+    spec: TaskSpec,
+    source: Arc<dyn DataSource>,
+    features: Features,
+    vocabularies: BTreeMap<String, Arc<OpenVocabulary>>,
+    ctx: StepContext,
+    boundary: Boundary,
+    above: Vec<PlacedStep>,
+    below: Vec<PlacedStep>,
+    step_versions: Vec<u32>,
+    /// Columns of the source and after each step above; empty if the task came without its source.
+    schemas: Vec<SchemaRef>,
+    cached_schema: SchemaRef,
+}
+
+impl Task {
+    /// The task's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The task as it was defined.
+    pub fn spec(&self) -> &TaskSpec {
+        &self.spec
+    }
+
+    /// Where its raw examples come from. A task that came without its source has one without splits.
+    pub fn source(&self) -> &Arc<dyn DataSource> {
+        &self.source
+    }
+
+    /// Whether raw examples can be read: not so for a task that came from a cache.
+    pub fn has_source(&self) -> bool {
+        !self.schemas.is_empty()
+    }
+
+    /// What it puts out. An optional feature that the source does not have is not among them.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// The columns that a cache holds: those after the last step above the boundary.
+    pub fn cached_schema(&self) -> &SchemaRef {
+        &self.cached_schema
+    }
+
+    /// The columns of the source and after each step above the boundary, in order; empty without a source.
+    pub fn schemas(&self) -> &[SchemaRef] {
+        &self.schemas
+    }
+
+    /// Where the steps are cut.
+    pub fn boundary(&self) -> Boundary {
+        self.boundary
+    }
+
+    /// Decides the order of a shuffled cache.
+    pub fn cache_seed(&self) -> u64 {
+        self.spec.cache_seed
+    }
+
+    /// Whether the cache of a split is stored shuffled. A slice is, if the split is that it is cut from.
+    pub fn is_shuffled(&self, split: &str) -> bool {
+        let whole = split.split('[').next().unwrap_or(split);
+        self.spec.shuffled_splits().iter().any(|name| *name == split || *name == whole)
+    }
+
+    /// What becomes of records that give no example.
+    pub fn on_bad_row(&self) -> OnBadRow {
+        self.spec.source.on_bad_row
+    }
+
+    /// The bytes of the files of its vocabularies, by the vocabularies' names.
+    pub fn vocabulary_files(&self) -> BTreeMap<String, &[u8]> {
+        self.vocabularies
+            .iter()
+            .filter_map(|(name, open)| Some((name.clone(), open.vocabulary.file()?)))
+            .collect()
+    }
+
+    /// Runs the steps above the boundary on examples of the source. Any number of threads may call it.
+    pub fn preprocess(&self, examples: Examples) -> Result<Examples, PreprocessError> {
+        if !self.has_source() {
+            return Err(PreprocessError::NoSource { task: self.name.clone() });
+        }
+        let mut examples = examples;
+        for (place, placed) in self.above.iter().enumerate() {
+            let schema = &self.schemas[place + 1];
+            let step = placed.step.as_ref();
+            examples = step.apply(examples, &self.ctx).map_err(|error| self.in_step(placed, error))?;
+            if examples.columns.schema_ref() != schema {
+                let problem = "it returned other columns than it promised".to_owned();
+                return Err(self.in_step(placed, PreprocessError::Setting { step: step.name(), problem }));
+            }
+        }
+        if let Some(last) = self.above.last()
+            && self.spec.steps.iter().any(|step| matches!(step, Step::Custom(_)))
+        {
+            // The steps of the table keep ids in range; nobody knows what others do.
+            check_token_ids(last.step.name(), &examples, &self.features)
+                .map_err(|error| self.in_step(last, error))?;
+        }
+        Ok(examples)
+    }
+
+    /// What the steps below the boundary do to each feature, in order. Lengths that the task fixes go before the
+    /// run's; a step that depends on a length that neither gives leaves sequences as long as they are.
+    pub fn token_edits(
+        &self,
+        lengths: &FeatureLengths,
+    ) -> Result<BTreeMap<String, Vec<TokenEdit>>, PreprocessError> {
+        let ctx = self.run_context(lengths);
+        let mut edits: BTreeMap<String, Vec<TokenEdit>> = BTreeMap::new();
+        for feature in self.features.keys() {
+            let all = edits.entry(feature.clone()).or_default();
+            for placed in &self.below {
+                let problem = "it does more than edit token sequences".to_owned();
+                let refused = || PreprocessError::Setting { step: placed.step.name(), problem };
+                let own = placed.step.token_edits(feature, &ctx);
+                all.extend(own.ok_or_else(refused).map_err(|error| self.in_step(placed, error))?);
+            }
+        }
+        Ok(edits)
+    }
+
+    /// What the step at `index`, below the boundary, does to each feature; and the features whose length it lacks.
+    pub(crate) fn edits_of(
+        &self,
+        index: usize,
+        lengths: &FeatureLengths,
+    ) -> (BTreeMap<String, Vec<TokenEdit>>, Vec<String>) {
+        let ctx = self.run_context(lengths);
+        let Some(placed) = self.below.iter().find(|placed| placed.index == index) else {
+            return Default::default();
+        };
+        let edits = |name: &String| Some((name.clone(), placed.step.token_edits(name, &ctx)?));
+        let mut missing = placed.step.length_dependent(&ctx);
+        missing.retain(|name| !ctx.lengths.contains_key(name));
+        (self.features.keys().filter_map(edits).collect(), missing)
+    }
+
+    /// Whether a step, above or below, ends `feature` with an id of its own.
+    pub(crate) fn appends_eos(&self, feature: &str) -> bool {
+        let appends = |edit: &TokenEdit| matches!(edit, TokenEdit::Append { .. });
+        let custom = CustomSteps::new();
+        self.spec.steps.iter().any(|step| match step.preprocessor(&custom) {
+            Ok(Some(step)) => step.token_edits(feature, &self.ctx).unwrap_or_default().iter().any(appends),
+            Ok(None) => false,
+            Err(_) => true,
+        })
+    }
+
+    /// All features of the definition, those the examples lack among them.
+    pub(crate) fn defined_features(&self) -> &Features {
+        &self.ctx.output_features
+    }
+
+    fn run_context(&self, lengths: &FeatureLengths) -> StepContext {
+        let mut ctx = self.ctx.clone();
+        for (feature, length) in lengths {
+            ctx.lengths.entry(feature.clone()).or_insert(*length);
+        }
+        ctx
+    }
+
+    /// The features whose lengths steps below the boundary ask the run for, sorted.
+    pub fn lengths_asked_for(&self) -> Vec<String> {
+        let asked = self.below.iter().flat_map(|placed| placed.step.length_dependent(&self.ctx));
+        let mut names: Vec<String> = asked.filter(|name| !self.spec.lengths.contains_key(name)).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Makes a task from a cache's manifest and the vocabulary files kept with it: it streams and decodes, but has no
+    /// source.
+    pub fn from_definition(
+        definition: Definition,
+        vocabulary_files: BTreeMap<String, Vec<u8>>,
+    ) -> Result<Self, DefinitionErrors> {
+        Self::from_definition_with(definition, vocabulary_files, &CustomSteps::new())
+    }
+
+    /// [`Task::from_definition`] for programs with steps of their own below the boundary.
+    pub fn from_definition_with(
+        definition: Definition,
+        mut vocabulary_files: BTreeMap<String, Vec<u8>>,
+        custom: &CustomSteps,
+    ) -> Result<Self, DefinitionErrors> {
+        let in_task = |problem: String| {
+            DefinitionErrors::from(
+                DefinitionError::new(problem).within(format!("task `{}`", definition.task)),
+            )
+        };
+        let schema = definition.schema().map_err(in_task)?;
+        if definition.step_versions.len() != definition.spec.steps.len() {
+            let (versions, steps) = (definition.step_versions.len(), definition.spec.steps.len());
+            return Err(in_task(format!("the definition has {steps} steps, but versions of {versions}")));
+        }
+        let mut vocabularies = BTreeMap::new();
+        for (name, vocabulary) in &definition.vocabularies {
+            let file = vocabulary_files.remove(name);
+            if file.as_deref().map(Fingerprint::of_bytes) != vocabulary.blake3 {
+                return Err(in_task(format!(
+                    "the file of vocabulary `{name}` is not the one it was made with"
+                )));
+            }
+            let open = vocabulary.spec.open(file);
+            let open = open.map_err(|error| in_task(format!("vocabulary `{name}`: {error}")))?;
+            vocabularies.insert(name.clone(), Arc::new(OpenVocabulary::new(vocabulary.spec.clone(), open)));
+        }
+        let request = BuildRequest {
+            name: &definition.task,
+            spec: &definition.spec,
+            vocabularies,
+            columns: Columns::Cached { schema, step_versions: Some(definition.step_versions.clone()) },
+            custom,
+            locator: &Locator::nowhere(),
+        };
+        build(request).map_err(DefinitionErrors::new)
+    }
+
+    fn in_step(&self, placed: &PlacedStep, error: PreprocessError) -> PreprocessError {
+        PreprocessError::InTask {
+            task: self.name.clone(),
+            number: placed.index + 1,
+            steps: self.spec.steps.len(),
+            error: Box::new(error),
+        }
+    }
+}
