@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::feature::FeatureLengths;
 use crate::preprocess::{Step, TokenEdit, token_type, type_name};
-use crate::source::OnBadRow;
+use crate::source::{OnBadRow, SourceFormat};
 use crate::task::Task;
 
 /// The path of a task, printed by [`Display`](std::fmt::Display) and serialized for programs.
@@ -45,7 +45,7 @@ pub struct SourceExplanation {
     /// The name that enters example ids.
     pub name: String,
     /// What the files are.
-    pub format: String,
+    pub format: SourceFormat,
     /// What a record that cannot be read does.
     pub on_bad_row: OnBadRow,
     /// Its splits.
@@ -161,7 +161,7 @@ fn source(task: &Task) -> SourceExplanation {
     };
     SourceExplanation {
         name: task.source().name().to_owned(),
-        format: spec.format_name().to_owned(),
+        format: spec.format,
         on_bad_row: spec.on_bad_row,
         splits: spec.splits.iter().map(split).collect(),
         columns: task.schemas().first().map(|schema| columns(schema)).unwrap_or_default(),
@@ -236,3 +236,6 @@ fn columns(schema: &Schema) -> Vec<Column> {
     };
     schema.fields().iter().map(column).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use crate::explain::{Column, Explanation, Stage, StagePlace};
 use crate::preprocess::TokenEdit;
-use crate::source::OnBadRow;
+use crate::source::{OnBadRow, SourceFormat};
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,7 +50,12 @@ impl Explanation {
             OnBadRow::Fail => "a bad record stops the run",
             OnBadRow::Skip => "bad records are skipped and counted",
         };
-        writeln!(f, "\nsource `{}`: {}; {bad}", source.name, source.format)?;
+        let format = match source.format {
+            SourceFormat::Text => "lines of text",
+            SourceFormat::Jsonl => "JSON lines",
+            SourceFormat::Parquet => "Parquet",
+        };
+        writeln!(f, "\nsource `{}`: {format}; {bad}", source.name)?;
         let width = source.splits.iter().map(|split| split.name.chars().count()).max().unwrap_or_default();
         for split in &source.splits {
             write!(f, "  {:width$}  {}", split.name, split.patterns.join(", "))?;

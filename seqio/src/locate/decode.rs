@@ -48,6 +48,7 @@ pub(crate) fn decode_with<T>(
     read: impl Fn(&Node) -> Result<T, Mistake>,
 ) -> Result<T, Vec<Mistake>> {
     let mut mistakes: Vec<Mistake> = Vec::new();
+    let mut left_out: Vec<Vec<Part>> = Vec::new();
     let mut rest = node.clone();
     loop {
         let mistake = match read(&rest) {
@@ -55,33 +56,30 @@ pub(crate) fn decode_with<T>(
             Ok(_) => return Err(mistakes),
             Err(mistake) => mistake.outermost_first(&rest),
         };
-        // A table that lacks what was left out of it may be refused as a whole.
-        let follows = |earlier: &Mistake| {
-            earlier.path.len() > mistake.path.len() && earlier.path.starts_with(&mistake.path)
-        };
-        if mistakes.iter().any(follows)
-            && !matches!(mistake.kind, Kind::UnknownKey { .. } | Kind::MissingKey(_))
-        {
-            if !rest.remove(removable(&mistake.path)) {
-                return Err(mistakes);
+        let at_fault = removable(&mistake.path).to_vec();
+        match mistake.kind {
+            Kind::MissingKey(key) => {
+                let missing = [&mistake.path[..], &[Part::Key(key.to_owned())]].concat();
+                let follows =
+                    left_out.contains(&missing) || mistakes.iter().any(|earlier| earlier.misspells(&missing));
+                if !follows {
+                    mistakes.push(mistake);
+                }
             }
-            continue;
+            // A table that lacks what was left out of it may be refused as a whole: that is no mistake of its own.
+            Kind::Other(_) | Kind::WrongType { .. }
+                if left_out.iter().any(|way| is_inside(way, &mistake.path)) => {}
+            _ => mistakes.push(mistake),
         }
-        if let Kind::MissingKey(key) = mistake.kind {
-            let mut path = mistake.path.clone();
-            path.push(Part::Key(key.to_owned()));
-            // Missing since it was left out as a mistake itself?
-            if !mistakes.iter().any(|earlier| removable(&earlier.path) == path) {
-                mistakes.push(mistake);
-            }
+        if !rest.remove(&at_fault) {
             return Err(mistakes);
         }
-        let again = rest.remove(removable(&mistake.path));
-        mistakes.push(mistake);
-        if !again {
-            return Err(mistakes);
-        }
+        left_out.push(at_fault);
     }
+}
+
+fn is_inside(way: &[Part], of: &[Part]) -> bool {
+    way.len() > of.len() && way.starts_with(of)
 }
 
 /// Taking an item out of an array would move its neighbours: the array goes as a whole.
@@ -136,6 +134,17 @@ impl Mistake {
             }
             _ => None,
         }
+    }
+
+    /// Whether it is an unknown key where `path` is missing, and near to it.
+    fn misspells(&self, path: &[Part]) -> bool {
+        let (Kind::UnknownKey { key, known }, Some((Part::Key(missing), way))) =
+            (&self.kind, path.split_last())
+        else {
+            return false;
+        };
+        let beside = self.path.split_last().is_some_and(|(_, own)| own == way);
+        beside && nearest(key, known.iter().copied()) == Some(missing)
     }
 
     fn at(mut self, part: Part) -> Self {

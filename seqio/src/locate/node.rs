@@ -99,6 +99,7 @@ impl Node {
     }
 
     /// The range of the last key of a path, or of the last node on the way that exists.
+    #[cfg(test)]
     pub(crate) fn key_span(&self, path: &[Part]) -> Range<usize> {
         match path.split_last() {
             Some((Part::Key(key), way)) => match self.follow(way).entry(key) {
@@ -123,7 +124,7 @@ impl Node {
     }
 
     /// Takes the entry at the end of a path of keys out of its table; whether it was there.
-    pub(super) fn remove(&mut self, path: &[Part]) -> bool {
+    pub(crate) fn remove(&mut self, path: &[Part]) -> bool {
         let Some((Part::Key(key), way)) = path.split_last() else {
             return false;
         };

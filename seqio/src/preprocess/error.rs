@@ -23,7 +23,7 @@ pub enum PreprocessError {
         found: Vec<String>,
     },
     /// A column has another type than the step works on.
-    #[error("step `{step}` needs `{column}` to be {expected}, but it is {}", type_name(found))]
+    #[error("step `{step}` needs `{column}` to be {expected}, but it is `{}`", type_name(found))]
     WrongType {
         /// The step.
         step: &'static str,

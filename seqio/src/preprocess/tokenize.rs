@@ -288,7 +288,7 @@ mod tests {
         let error = Tokenize::default()
             .output_schema(&input.columns.schema(), &pass_through_context(10))
             .unwrap_err();
-        insta::assert_snapshot!(error, @"step `tokenize` needs `ids` to be a list of whole numbers (its vocabulary is `pass_through`), but it is string");
+        insta::assert_snapshot!(error, @"step `tokenize` needs `ids` to be a list of whole numbers (its vocabulary is `pass_through`), but it is `string`");
     }
 
     #[test]

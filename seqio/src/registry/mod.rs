@@ -19,7 +19,7 @@ use crate::error::{DefinitionError, DefinitionErrorKind, DefinitionErrors};
 use crate::fingerprint::Fingerprint;
 use crate::locate::{Locator, Part, TaskText};
 use crate::preprocess::{CustomSteps, token_field};
-use crate::source::{DataSource, SourceError};
+use crate::source::{DataSource, SourceError, SourceSpec};
 use crate::task::{BuildRequest, Columns, OpenVocabulary, Task, TaskFile, TaskSpec, build};
 use crate::text::{nearest, quoted};
 use crate::vocabulary::{SharedVocabulary, VocabularyError, VocabularySpec};
@@ -63,18 +63,14 @@ impl Registry {
                 }
             }
         }
-        errors.extend(registry.check_names());
-        DefinitionErrors::none_or(errors)?;
-        Ok(registry)
+        registry.checked(errors)
     }
 
     /// Reads the text of one task file; `path` is for messages, and its folder is where relative paths start.
     pub fn from_text(path: impl Into<PathBuf>, text: impl Into<String>) -> Result<Self, DefinitionErrors> {
         let mut registry = Self::default();
-        let mut errors = registry.add(TaskText { path: path.into(), text: text.into() });
-        errors.extend(registry.check_names());
-        DefinitionErrors::none_or(errors)?;
-        Ok(registry)
+        let errors = registry.add(TaskText { path: path.into(), text: text.into() });
+        registry.checked(errors)
     }
 
     /// Takes definitions made in Rust; relative paths start from `folder`.
@@ -97,8 +93,7 @@ impl Registry {
         for (name, spec) in file.task {
             registry.tasks.insert(name, Known { spec, folder: folder.clone(), locator: Locator::nowhere() });
         }
-        DefinitionErrors::none_or(registry.check_names())?;
-        Ok(registry)
+        registry.checked(Vec::new())
     }
 
     /// Names of the tasks, sorted.
@@ -261,6 +256,18 @@ impl Registry {
         errors
     }
 
+    /// The registry, if its texts hold no mistakes. If they do, what is well formed is looked at closely, so that a
+    /// person sees all mistakes at once; files of sources may then be absent.
+    fn checked(self, mut errors: Vec<DefinitionError>) -> Result<Self, DefinitionErrors> {
+        errors.extend(self.check_names());
+        if errors.is_empty() {
+            return Ok(self);
+        }
+        let more = self.check().err().map(DefinitionErrors::into_vec).unwrap_or_default();
+        errors.extend(more.into_iter().filter(|error| error.kind == DefinitionErrorKind::Definition));
+        Err(DefinitionErrors::new(errors))
+    }
+
     /// What can be told from names alone, once all files are read.
     fn check_names(&self) -> Vec<DefinitionError> {
         let mut errors = Vec::new();
@@ -292,6 +299,24 @@ impl Registry {
                 let error = DefinitionError::new(format!("there is no vocabulary `{}`", feature.vocabulary));
                 let hint = vocabulary_hint(&feature.vocabulary, &self.vocabularies);
                 errors.push(error.hint(hint).at(place).within(format!("feature `{name}`")));
+            }
+        }
+        if let Err(error) = spec.source.check() {
+            errors.push(
+                DefinitionError::new(error.to_string()).at(locator.value(&[key("source")])).within("source"),
+            );
+        }
+        for split in spec.shuffle.iter().flatten() {
+            let whole = split.split('[').next().unwrap_or(split);
+            let splits = spec.source.splits.keys().map(String::as_str);
+            if !spec.source.splits.contains_key(whole) {
+                let hint = match nearest(whole, splits.clone()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("the splits are {}", quoted(splits)),
+                };
+                let problem = format!("`shuffle` names `{split}`, which is no split of the source");
+                let place = locator.text_in("shuffle", &|text| text == split);
+                errors.push(DefinitionError::new(problem).hint(hint).at(place));
             }
         }
         for (name, length) in &spec.lengths {
@@ -395,37 +420,22 @@ fn open_source(
     errors: &mut Vec<DefinitionError>,
 ) -> Option<Arc<dyn DataSource>> {
     let Known { spec, folder, locator } = known;
-    let mut report = |error: &SourceError| errors.push(source_error(error, name, locator));
-    let source = match spec.source.open(name, folder) {
-        Ok(source) => source,
-        Err(error) => {
-            report(&error);
-            return None;
-        }
+    let error = match spec.source.open(name, folder) {
+        Ok(source) => return Some(source),
+        Err(error) => error,
     };
-    let splits = source.splits();
-    let mut fine = true;
-    for split in &splits {
-        if let Err(error) = source.files(split) {
-            report(&error);
-            fine = false;
+    errors.push(source_error(&error, name, locator));
+    // Opening stops at the first pattern that matches nothing: the others are tried one by one.
+    for (split, pattern) in
+        spec.source.splits.iter().flat_map(|(split, patterns)| patterns.iter().map(move |p| (split, p)))
+    {
+        let alone =
+            SourceSpec { splits: [(split.clone(), vec![pattern.clone()])].into(), ..spec.source.clone() };
+        if let Err(error @ SourceError::NoFiles { .. }) = alone.open(name, folder) {
+            errors.push(source_error(&error, name, locator));
         }
     }
-    for split in spec.shuffle.iter().flatten() {
-        let whole = split.split('[').next().unwrap_or(split);
-        if !splits.iter().any(|known| known == whole) {
-            let hint = match nearest(whole, splits.iter().map(String::as_str)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the splits are {}", quoted(&splits)),
-            };
-            let place = locator.text_in("shuffle", &|text| text == split);
-            let error =
-                DefinitionError::new(format!("`shuffle` names `{split}`, which is no split of the source"));
-            errors.push(error.hint(hint).at(place).within(format!("task `{name}`")));
-            fine = false;
-        }
-    }
-    fine.then_some(source)
+    None
 }
 
 fn source_error(error: &SourceError, task: &str, locator: &Locator) -> DefinitionError {
@@ -452,3 +462,6 @@ fn source_error(error: &SourceError, task: &str, locator: &Locator) -> Definitio
         .within(format!("task `{task}`"))
         .within("source")
 }
+
+#[cfg(test)]
+mod tests;

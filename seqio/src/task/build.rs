@@ -215,7 +215,7 @@ impl Report<'_> {
                     }
                     DataType::Utf8 => ("it is still text after the steps: none tokenizes it".to_owned(), add),
                     other => {
-                        (format!("it must be token ids, but is {} after the steps", type_name(other)), add)
+                        (format!("it must be token ids, but is `{}` after the steps", type_name(other)), add)
                     }
                 },
             };

@@ -18,7 +18,7 @@ use arrow::datatypes::SchemaRef;
 
 pub use self::boundary::Boundary;
 pub(crate) use self::boundary::PlacedStep;
-pub(crate) use self::build::{BuildRequest, Columns, build};
+pub(crate) use self::build::{BuildRequest, Columns, build, step_in_words};
 pub use self::definition::{ColumnDefinition, Definition, VocabularyDefinition};
 pub use self::spec::{FeatureSpec, TaskFile, TaskSpec};
 use crate::error::{DefinitionError, DefinitionErrors};
@@ -279,3 +279,6 @@ impl Task {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
