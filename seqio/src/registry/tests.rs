@@ -435,10 +435,10 @@ features = { targets = { vocabulary = "broken" } }
       |                 ^^^^^^^^^^^^^^^^
     hint: paths in a task file start from the folder that the file is in
 
-    seqio.toml:6:17: vocabulary `broken`: `sentencepiece`: SentencePiece models cannot be opened yet
+    seqio.toml:6:18: vocabulary `broken`: `bad.json`: not a usable `tokenizer.json`: it is not JSON: expected ident at line 1 column 2
       |
     6 | tokenizer_json = "bad.json"
-      |                 ^^^^^^^^^^^
+      |                  ^^^^^^^^^^
 
     seqio.toml:10:7: vocabulary `odd`: `eos`: a `byte` vocabulary has pad 0, eos 1, unk 2 and no bos
        |
@@ -458,7 +458,30 @@ features = { targets = { vocabulary = "broken" } }
     "#);
     let deep =
         text.replace("byte = true\neos = 3", "byte = true").replace("extra_ids = 3", "pass_through = 3");
-    insta::assert_snapshot!(mistakes(&deep.replace("shuffle  = [\"trian\"]", "")), @"");
+    insta::assert_snapshot!(mistakes(&deep.replace("shuffle  = [\"trian\"]", "")), @r#"
+    seqio.toml:3:17: vocabulary `absent`: cannot read `vocab/t5.model`: No such file or directory (os error 2)
+      |
+    3 | sentencepiece = "vocab/t5.model"
+      |                 ^^^^^^^^^^^^^^^^
+    hint: paths in a task file start from the folder that the file is in
+
+    seqio.toml:6:18: vocabulary `broken`: `bad.json`: not a usable `tokenizer.json`: it is not JSON: expected ident at line 1 column 2
+      |
+    6 | tokenizer_json = "bad.json"
+      |                  ^^^^^^^^^^
+
+    seqio.toml:15:48: task `docs`, source: no file matches `none-*.jsonl`
+       |
+    15 | source   = { jsonl = { train = ["train.jsonl", "none-*.jsonl"], test = "nor.jsonl" } }
+       |                                                ^^^^^^^^^^^^^^
+    hint: paths in a task file start from the folder that the file is in
+
+    seqio.toml:15:72: task `docs`, source: no file matches `nor.jsonl`
+       |
+    15 | source   = { jsonl = { train = ["train.jsonl", "none-*.jsonl"], test = "nor.jsonl" } }
+       |                                                                        ^^^^^^^^^^^
+    hint: paths in a task file start from the folder that the file is in
+    "#);
     let (_folder, path) = folder("");
     let error = Registry::load(&[path.with_file_name("absent.toml")]).unwrap_err().to_string();
     assert!(error.starts_with("cannot read the task file `"), "{error}");
