@@ -8,6 +8,8 @@ mod dataset;
 mod digest;
 mod edits;
 mod error;
+#[cfg(test)]
+mod faults;
 mod fill;
 mod in_memory;
 mod index;
