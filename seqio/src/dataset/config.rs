@@ -218,7 +218,7 @@ impl DatasetConfig {
         if window == 0 || window > MAX_WINDOW {
             return refused("window", format!("the window is {window}; it must be from 1 to {MAX_WINDOW}"));
         }
-        if self.packing == Packing::Greedy && window % group != 0 {
+        if self.packing == Packing::Greedy && !window.is_multiple_of(group) {
             let below = (window / group).max(1) * group;
             return refused(
                 "window",

@@ -179,12 +179,15 @@ mod tests {
 
     const START: StreamPosition = StreamPosition { step: 0, row: 0, window: 0, rows_before_window: 0 };
 
-    /// (window's rows, rows taken) for each step from a position, with the position after it.
+    /// First row, (window's rows, rows taken) and the position after it.
+    type Step = (u64, Vec<(u64, Range<u64>)>, StreamPosition);
+
+    /// All steps from a position on.
     fn steps(
         windows: &[u64],
         position: StreamPosition,
         sizes: &BatchSizes,
-    ) -> Vec<(u64, Vec<(u64, Range<u64>)>, StreamPosition)> {
+    ) -> Vec<Step> {
         let mut cursor = Cursor::new(position, sizes.clone(), false, 3);
         let mut found = Vec::new();
         let fetch = |index: u64| Ok::<_, ()>(windows.get(index as usize).map(|rows| Arc::new(Fixed(*rows))));
