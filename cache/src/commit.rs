@@ -1,0 +1,148 @@
+//! Nothing half-written is ever found under its final name.
+//!
+//! ```text
+//! write `x.tmp` -> (fsync) -> rename to `x` -> (fsync of the folder)
+//! ```
+//!
+//! Spills are renamed without an fsync: they carry checksums, so one that a power cut has torn is found and redone.
+//! Files of a cache are synced before the manifest is.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::CacheError;
+use crate::layout::hex;
+
+/// Whether a commit has to survive a power cut, or only the death of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// The file is checked before it is used again.
+    Process,
+    /// The file is synced to the disk.
+    Disk,
+}
+
+/// The name of a file while it is written.
+pub(crate) fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    PathBuf::from(name)
+}
+
+/// Creates the temporary file of `path`, and drops what an earlier job left of it.
+pub(crate) fn create(path: &Path) -> Result<File, CacheError> {
+    let temporary = temporary(path);
+    File::create(&temporary).map_err(CacheError::io("create", &temporary))
+}
+
+/// Gives a file written under its temporary name its final one.
+pub(crate) fn rename(file: File, path: &Path, durability: Durability) -> Result<(), CacheError> {
+    let temporary = temporary(path);
+    if durability == Durability::Disk {
+        file.sync_all().map_err(CacheError::io("write", &temporary))?;
+    }
+    drop(file);
+    fs::rename(&temporary, path).map_err(CacheError::io("rename", &temporary))
+}
+
+/// Writes a whole file under its final name.
+pub(crate) fn write(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), CacheError> {
+    let mut file = create(path)?;
+    file.write_all(bytes).map_err(CacheError::io("write", &temporary(path)))?;
+    rename(file, path, durability)
+}
+
+/// Makes renames in a folder last through a power cut.
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), CacheError> {
+    let handle = File::open(folder).map_err(CacheError::io("open", folder))?;
+    handle.sync_all().map_err(CacheError::io("sync", folder))
+}
+
+/// Creates a folder with those above it.
+pub(crate) fn create_folder(folder: &Path) -> Result<(), CacheError> {
+    fs::create_dir_all(folder).map_err(CacheError::io("create", folder))
+}
+
+/// Deletes a file or a folder that need not exist.
+pub(crate) fn remove(path: &Path) -> Result<(), CacheError> {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    let removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(CacheError::io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// JSON whose last line is a checksum of all above it, so that any flipped byte is found.
+pub(crate) fn to_checked_json<T: Serialize>(value: &T) -> String {
+    let json = serde_json::to_string_pretty(value).expect("maps with string keys and plain numbers");
+    let body = json.strip_suffix("\n}").expect("a struct with fields");
+    let head = format!("{body},\n");
+    let checksum = hex(blake3::hash(head.as_bytes()).as_bytes());
+    format!("{head}  \"checksum\": \"{checksum}\"\n}}\n")
+}
+
+/// Checks the last line of [`to_checked_json`] and gives the JSON without it.
+pub(crate) fn checked_json(path: &Path, bytes: &[u8]) -> Result<serde_json::Value, CacheError> {
+    let damaged = |problem: &str| CacheError::damaged(path, problem);
+    let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8"))?;
+    let at = text.rfind("  \"checksum\": \"").ok_or_else(|| damaged("its last line, the checksum, is missing"))?;
+    let (head, last) = text.split_at(at);
+    let checksum = hex(blake3::hash(head.as_bytes()).as_bytes());
+    if last != format!("  \"checksum\": \"{checksum}\"\n}}\n") {
+        return Err(damaged("its checksum, the last line, does not fit the lines above"));
+    }
+    let body = head.strip_suffix(",\n").ok_or_else(|| damaged("it is not laid out as it was written"))?;
+    serde_json::from_str(&format!("{body}\n}}")).map_err(|error| damaged(&error.to_string()))
+}
+
+/// Reads JSON that [`to_checked_json`] wrote.
+pub(crate) fn read_checked_json<T: DeserializeOwned>(path: &Path) -> Result<T, CacheError> {
+    let bytes = fs::read(path).map_err(CacheError::io("read", path))?;
+    let value = checked_json(path, &bytes)?;
+    serde_json::from_value(value).map_err(|error| CacheError::damaged(path, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Record {
+        name: String,
+        parts: Vec<u32>,
+    }
+
+    #[test]
+    fn any_flipped_byte_of_checked_json_is_found() {
+        let record = Record { name: "checksum".to_owned(), parts: vec![1, 2] };
+        let text = to_checked_json(&record);
+        let path = Path::new("record.json");
+        let back: Record = serde_json::from_value(checked_json(path, text.as_bytes()).unwrap()).unwrap();
+        assert_eq!(back, record);
+        for at in 0..text.len() {
+            for bit in 0..8 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= 1 << bit;
+                assert!(checked_json(path, &bytes).is_err(), "byte {at}, bit {bit}");
+            }
+            assert!(checked_json(path, &text.as_bytes()[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn a_file_appears_under_its_name_only_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.arrow");
+        let mut file = create(&path).unwrap();
+        file.write_all(b"half").unwrap();
+        assert!(!path.exists());
+        rename(file, &path, Durability::Disk).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"half");
+    }
+}

@@ -1,0 +1,177 @@
+//! What a running job tells: counters, commits, and remarks.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where a job stands. Counters only grow within a split.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BuildStatus {
+    /// The task.
+    pub task: String,
+    /// The split being built.
+    pub split: String,
+    /// What is being done.
+    pub phase: BuildPhase,
+    /// Source files read to their end.
+    pub files_done: u64,
+    /// Source files of the split.
+    pub files_total: u64,
+    /// Bytes of source files read, as they are on the disk; a compressed file counts when it ends.
+    pub bytes_done: u64,
+    /// Bytes of all source files of the split.
+    pub bytes_total: u64,
+    /// Examples encoded.
+    pub examples: u64,
+    /// Token ids in them.
+    pub tokens: u64,
+    /// Bad records skipped.
+    pub bad_rows: u64,
+    /// Ranges whose spill is committed.
+    pub ranges_done: u64,
+    /// Of these, ranges that an earlier job had committed.
+    pub ranges_reused: u64,
+    /// Examples written to shards.
+    pub examples_merged: u64,
+    /// Shards committed.
+    pub shards_done: u64,
+    /// Shards of the split; 0 until it is known.
+    pub shards_total: u64,
+    /// Bytes of spills written or reused.
+    pub spill_bytes: u64,
+}
+
+/// What a job is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BuildPhase {
+    /// Looks at what an earlier job left.
+    #[default]
+    Checking,
+    /// Reads, encodes and spills.
+    Encoding,
+    /// Merges spills into shards.
+    Merging,
+    /// Writes the manifest.
+    Finishing,
+}
+
+/// Something that a job will not have to do again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// The spill of a range.
+    Spill,
+    /// A shard.
+    Shard,
+    /// The cache itself.
+    Cache,
+}
+
+/// Who wants to see how a job goes on. Calls come from any thread, and often: an implementation decides for itself how
+/// often it draws.
+pub trait BuildProgress: Sync {
+    /// The counters have changed.
+    fn update(&self, _status: &BuildStatus) {}
+
+    /// Something has been committed.
+    fn committed(&self, _commit: Commit) {}
+
+    /// Something a person should be told once.
+    fn notice(&self, _words: &str) {}
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoProgress;
+
+impl BuildProgress for NoProgress {}
+
+/// The counters of one split, shared by all threads.
+pub(crate) struct Counters<'a> {
+    progress: &'a dyn BuildProgress,
+    task: &'a str,
+    split: &'a str,
+    phase: Mutex<BuildPhase>,
+    files_total: u64,
+    bytes_total: u64,
+    pub(crate) files_done: AtomicU64,
+    pub(crate) bytes_done: AtomicU64,
+    pub(crate) examples: AtomicU64,
+    pub(crate) tokens: AtomicU64,
+    pub(crate) bad_rows: AtomicU64,
+    pub(crate) ranges_done: AtomicU64,
+    pub(crate) ranges_reused: AtomicU64,
+    pub(crate) examples_merged: AtomicU64,
+    pub(crate) shards_done: AtomicU64,
+    pub(crate) shards_total: AtomicU64,
+    pub(crate) spill_bytes: AtomicU64,
+}
+
+impl<'a> Counters<'a> {
+    pub(crate) fn new(
+        progress: &'a dyn BuildProgress,
+        task: &'a str,
+        split: &'a str,
+        files_total: u64,
+        bytes_total: u64,
+    ) -> Self {
+        Self {
+            progress,
+            task,
+            split,
+            phase: Mutex::default(),
+            files_total,
+            bytes_total,
+            files_done: AtomicU64::new(0),
+            bytes_done: AtomicU64::new(0),
+            examples: AtomicU64::new(0),
+            tokens: AtomicU64::new(0),
+            bad_rows: AtomicU64::new(0),
+            ranges_done: AtomicU64::new(0),
+            ranges_reused: AtomicU64::new(0),
+            examples_merged: AtomicU64::new(0),
+            shards_done: AtomicU64::new(0),
+            shards_total: AtomicU64::new(0),
+            spill_bytes: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn enter(&self, phase: BuildPhase) {
+        *self.phase.lock().expect("no one panics while holding it") = phase;
+        self.tell();
+    }
+
+    pub(crate) fn tell(&self) {
+        self.progress.update(&self.status());
+    }
+
+    pub(crate) fn committed(&self, commit: Commit) {
+        self.progress.committed(commit);
+        self.tell();
+    }
+
+    pub(crate) fn status(&self) -> BuildStatus {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        BuildStatus {
+            task: self.task.to_owned(),
+            split: self.split.to_owned(),
+            phase: *self.phase.lock().expect("no one panics while holding it"),
+            files_done: get(&self.files_done),
+            files_total: self.files_total,
+            bytes_done: get(&self.bytes_done).min(self.bytes_total),
+            bytes_total: self.bytes_total,
+            examples: get(&self.examples),
+            tokens: get(&self.tokens),
+            bad_rows: get(&self.bad_rows),
+            ranges_done: get(&self.ranges_done),
+            ranges_reused: get(&self.ranges_reused),
+            examples_merged: get(&self.examples_merged),
+            shards_done: get(&self.shards_done),
+            shards_total: get(&self.shards_total),
+            spill_bytes: get(&self.spill_bytes),
+        }
+    }
+}
+
+/// Adds to a counter.
+pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}
