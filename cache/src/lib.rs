@@ -1,1 +1,52 @@
-//! The offline cache of seqio.
+//! The offline cache of seqio: reproducible, verified, memory-mapped.
+//!
+//! The life of a cache:
+//!
+//! 1. A job locks the task's definition and works in `.building-<fingerprint>/`: every range of the source is encoded
+//!    and spilled, the spills are merged into shards, and the folder gets its name when all is there. A job that is
+//!    killed leaves its work to the next one.
+//! 2. [`CacheDir::find`] gives a split of a task if definition and sources are as they were, and says what changed if
+//!    not. A stale cache is never read silently.
+//! 3. [`CachedSplit`] reads it in place, by any number of threads, as an [`ExampleStore`](seqio::ExampleStore).
+//! 4. [`verify`] checks every byte; [`CacheDir::remove`] deletes it. Nothing else ever deletes a finished cache, and
+//!    nothing changes one.
+//!
+//! The format is specified in `FORMAT.md`, so that a stranger can read a cache with pyarrow alone.
+
+mod build;
+mod columns;
+mod commit;
+mod digest;
+mod encode;
+mod error;
+mod input;
+mod layout;
+mod lock;
+mod log;
+mod manifest;
+mod mapped;
+mod merge;
+mod progress;
+mod reader;
+mod rows;
+mod spill;
+mod stats;
+mod store;
+mod table;
+mod verify;
+mod writer;
+
+pub use crate::build::{BuildConfig, BuildReport, SplitReport};
+pub use crate::error::CacheError;
+pub use crate::log::{BuildLog, RangesDone, SourceStamp};
+pub use crate::manifest::{
+    CacheManifest, FORMAT_VERSION, ShardEntry, SourceFileEntry, SplitManifest, StorageOrder, StoredFeature,
+    VocabularyFile,
+};
+pub use crate::progress::{BuildPhase, BuildProgress, BuildStatus, Commit, NoProgress};
+pub use crate::reader::CachedSplit;
+pub use crate::stats::{
+    BadRowExample, BadRowStatistics, DamagedFile, FeatureStatistics, LengthBucket, SplitStatistics,
+};
+pub use crate::store::{Cache, CacheDir, CacheInfo, CacheState, Found};
+pub use crate::verify::{Problem, VerifyReport, verify};

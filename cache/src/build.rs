@@ -1,0 +1,306 @@
+//! The job that fills a cache: lock, encode, merge, commit.
+//!
+//! ```text
+//! .lock-<fingerprint> -> .building-<fingerprint>/train.work/... -> .building-<fingerprint>/cache/train-00000-of-00002.arrow
+//!                     -> .building-<fingerprint>/cache/manifest.json -> <fingerprint>-<source digest>/
+//! ```
+//!
+//! Whatever ends it, the next job with the same definition goes on at what is not yet committed, and the result is the
+//! same to the byte.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use seqio::Split;
+
+use crate::columns::StoredColumns;
+use crate::commit::{self, Durability};
+use crate::digest::split_digest;
+use crate::encode::{BuildContext, encode_split};
+use crate::error::CacheError;
+use crate::input::{BuildInput, SplitPlan};
+use crate::layout::{
+    BUILD_LOG, STAGED, VOCABULARY, building_folder, cache_folder, file_name, hex, lock_file, shard_file, task_folder,
+    work_folder,
+};
+use crate::lock::BuildLock;
+use crate::log::{BuildLog, RangesDone, SourceStamp, host_name, unix_seconds};
+use crate::manifest::{CacheManifest, SplitManifest, StorageOrder, StoredFeature, VocabularyFile};
+use crate::merge::merge_split;
+use crate::progress::{BuildPhase, BuildProgress, Commit, Counters};
+use crate::rows::Geometry;
+use crate::stats::SplitStatistics;
+use crate::store::{CacheDir, Located, remove_folder, short_fingerprint};
+
+/// How a job runs. Nothing of it shows in what it builds.
+#[derive(Clone, Debug)]
+pub struct BuildConfig {
+    /// Threads.
+    pub threads: usize,
+    /// Memory that buffers may take, in bytes; the encoders' own comes on top.
+    pub memory_bytes: u64,
+    /// Take the lock of a job on another machine that did not end in peace.
+    pub take_over: bool,
+    /// Set by someone else to stop the job at the next chance.
+    pub cancel: Arc<AtomicBool>,
+    pub(crate) geometry: Geometry,
+}
+
+impl Default for BuildConfig {
+    fn default() -> Self {
+        Self {
+            threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            memory_bytes: 1 << 30,
+            take_over: false,
+            cancel: Arc::default(),
+            geometry: Geometry::default(),
+        }
+    }
+}
+
+/// What a job did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BuildReport {
+    /// Each split asked for, in order.
+    pub splits: Vec<SplitReport>,
+}
+
+/// What a job did for one split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitReport {
+    /// The split.
+    pub split: String,
+    /// The cache that holds it.
+    pub folder: PathBuf,
+    /// Whether it was there already.
+    pub was_fresh: bool,
+    /// Ranges of the source, and how many an earlier job had done.
+    pub ranges: RangesDone,
+    /// Its statistics.
+    pub statistics: SplitStatistics,
+    /// Something to tell once.
+    pub notice: Option<String>,
+}
+
+/// Builds the caches of `splits` that are not there yet.
+pub(crate) fn build_splits(
+    root: &CacheDir,
+    input: &dyn BuildInput,
+    splits: &[Split],
+    config: &BuildConfig,
+    progress: &dyn BuildProgress,
+) -> Result<BuildReport, CacheError> {
+    let columns = StoredColumns::new(&input.cached_schema(), &input.vocab_sizes())?;
+    let folder = task_folder(root.root(), input.task());
+    commit::create_folder(&folder)?;
+    let _lock = BuildLock::acquire(&folder.join(lock_file(&short_fingerprint(input))), config.take_over)?;
+
+    let mut reports: BTreeMap<String, SplitReport> = BTreeMap::new();
+    let mut wanted = Vec::new();
+    for split in splits {
+        match root.locate(input, split)? {
+            Located::Fresh { cache, notice } => {
+                let name = split.to_string();
+                let report = SplitReport {
+                    folder: cache.folder().to_owned(),
+                    was_fresh: true,
+                    ranges: RangesDone::default(),
+                    statistics: cache.manifest().splits[&name].statistics.clone(),
+                    notice,
+                    split: name.clone(),
+                };
+                reports.insert(name, report);
+            }
+            Located::Stale { .. } | Located::Missing if wanted.contains(split) => {}
+            Located::Stale { reason } => {
+                progress.notice(&format!("the cache of split `{split}` is out of date: {reason}"));
+                wanted.push(split.clone());
+            }
+            Located::Missing => wanted.push(split.clone()),
+        }
+    }
+    if !wanted.is_empty() {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(config.threads.max(1))
+            .build()
+            .map_err(|error| CacheError::io("start threads for", &folder)(std::io::Error::other(error)))?;
+        let context = BuildContext {
+            input,
+            columns: &columns,
+            geometry: config.geometry,
+            pool: &pool,
+            memory: config.memory_bytes,
+            cancel: &config.cancel,
+        };
+        let job = Job { context, config, progress, folder: &folder, started: unix_seconds() };
+        for report in job.run(&wanted)? {
+            reports.insert(report.split.clone(), report);
+        }
+    }
+    let splits = splits.iter().filter_map(|split| reports.get(&split.to_string()).cloned()).collect();
+    Ok(BuildReport { splits })
+}
+
+struct Job<'a> {
+    context: BuildContext<'a>,
+    config: &'a BuildConfig,
+    progress: &'a dyn BuildProgress,
+    folder: &'a Path,
+    started: u64,
+}
+
+/// A split whose shards are staged.
+struct BuiltSplit {
+    split: Split,
+    manifest: SplitManifest,
+    ranges: RangesDone,
+    stamps: Vec<SourceStamp>,
+}
+
+impl Job<'_> {
+    fn run(&self, splits: &[Split]) -> Result<Vec<SplitReport>, CacheError> {
+        let building = self.folder.join(building_folder(self.context.input.fingerprint().as_bytes()));
+        let staged = building.join(STAGED);
+        commit::create_folder(&staged)?;
+        let built: Vec<BuiltSplit> =
+            splits.iter().map(|split| self.split(split, &building, &staged)).collect::<Result<_, _>>()?;
+        let target = self.commit(&building, &staged, &built)?;
+        Ok(built
+            .into_iter()
+            .map(|built| SplitReport {
+                split: built.split.to_string(),
+                folder: target.clone(),
+                was_fresh: false,
+                ranges: built.ranges,
+                statistics: built.manifest.statistics,
+                notice: None,
+            })
+            .collect())
+    }
+
+    fn split(&self, split: &Split, building: &Path, staged: &Path) -> Result<BuiltSplit, CacheError> {
+        let input = self.context.input;
+        let name = split.to_string();
+        let plan = SplitPlan::new(input.source().as_ref(), split)?;
+        let work = building.join(work_folder(&name));
+        commit::create_folder(&work)?;
+        let counters =
+            Counters::new(self.progress, input.task(), &name, plan.files.len() as u64, plan.source_bytes());
+        let encoded = encode_split(self.context, &plan, &work, &counters)?;
+        let shuffled = input.is_shuffled(split.name());
+        let (shards, statistics) =
+            merge_split(self.context, &name, shuffled, &encoded, &work, staged, &counters)?;
+        counters.enter(BuildPhase::Finishing);
+        let status = counters.status();
+        let files = encoded.files.iter().map(|file| (file.name.as_str(), file.digest.as_str()));
+        let manifest = SplitManifest {
+            order: if shuffled { StorageOrder::Shuffled } else { StorageOrder::Source },
+            source: input.source().name().to_owned(),
+            source_digest: hex(&split_digest(&name, files)),
+            files: encoded.files,
+            shards,
+            statistics,
+        };
+        let ranges = RangesDone {
+            total: status.ranges_done,
+            reused: status.ranges_reused,
+            spill_bytes: status.spill_bytes,
+        };
+        let stamps = plan.files.iter().map(SourceStamp::of).collect();
+        Ok(BuiltSplit { split: split.clone(), manifest, ranges, stamps })
+    }
+
+    /// Turns the staged files into a cache and clears what it was made from.
+    fn commit(&self, building: &Path, staged: &Path, built: &[BuiltSplit]) -> Result<PathBuf, CacheError> {
+        if self.config.cancel.load(Ordering::Relaxed) {
+            return Err(CacheError::Interrupted { done: "encoding and merging of all splits".to_owned() });
+        }
+        let input = self.context.input;
+        self.drop_strangers(staged, built)?;
+        let (format, format_version) = CacheManifest::format();
+        let sources = built.iter().map(|built| (built.split.to_string(), built.manifest.source_digest.clone()));
+        let sources: Vec<(String, String)> = sources.collect();
+        let source_digest =
+            split_digest("", sources.iter().map(|(split, digest)| (split.as_str(), digest.as_str())));
+        let features = self.context.columns.tokens.iter().map(|token| {
+            let ids = if token.is_narrow() { "uint16" } else { "uint32" };
+            (token.name.clone(), StoredFeature { ids: ids.to_owned(), vocab_size: token.vocab_size as u64 })
+        });
+        let manifest = CacheManifest {
+            format,
+            format_version,
+            task: input.task().to_owned(),
+            cache_fingerprint: input.fingerprint().to_string(),
+            source_digest: hex(&source_digest),
+            cache_seed: input.cache_seed(),
+            definition: input.definition(),
+            vocabulary_files: self.store_vocabularies(staged)?,
+            features: features.collect(),
+            splits: built.iter().map(|built| (built.split.to_string(), built.manifest.clone())).collect(),
+        };
+        self.log(built).write(staged)?;
+        manifest.write(staged)?;
+        commit::sync_folder(staged)?;
+
+        let target = self.folder.join(cache_folder(input.fingerprint().as_bytes(), &source_digest));
+        if target.exists() {
+            // It is damaged or could not be read, or `locate` would have found it.
+            remove_folder(&target)?;
+        }
+        fs::rename(staged, &target).map_err(CacheError::io("rename", staged))?;
+        commit::sync_folder(self.folder)?;
+        self.progress.committed(Commit::Cache);
+        for built in built {
+            commit::remove(&building.join(work_folder(&built.split.to_string())))?;
+        }
+        // Stays if it holds spills of splits that were not asked for this time.
+        let _ = fs::remove_dir(building);
+        Ok(target)
+    }
+
+    /// Removes what earlier jobs staged and this one does not use.
+    fn drop_strangers(&self, staged: &Path, built: &[BuiltSplit]) -> Result<(), CacheError> {
+        let shards = built.iter().flat_map(|built| &built.manifest.shards);
+        let ours: BTreeSet<PathBuf> = shards
+            .flat_map(|shard| ["arrow", "lengths", "sums"].map(|ending| shard_file(staged, &shard.name, ending)))
+            .collect();
+        for entry in fs::read_dir(staged).map_err(CacheError::io("read", staged))? {
+            let path = entry.map_err(CacheError::io("read", staged))?.path();
+            if !ours.contains(&path) {
+                commit::remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn store_vocabularies(&self, staged: &Path) -> Result<BTreeMap<String, VocabularyFile>, CacheError> {
+        let mut stored = BTreeMap::new();
+        for (name, bytes) in self.context.input.vocabulary_files() {
+            let hash = hex(blake3::hash(bytes).as_bytes());
+            let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+            let ending = if is_json { "json" } else { "model" };
+            let path = format!("{VOCABULARY}/{}-{}.{ending}", file_name(&name), &hash[..16]);
+            commit::create_folder(&staged.join(VOCABULARY))?;
+            commit::write(&staged.join(&path), bytes, Durability::Disk)?;
+            stored.insert(name, VocabularyFile { path, bytes: bytes.len() as u64, blake3: hash });
+        }
+        Ok(stored)
+    }
+
+    fn log(&self, built: &[BuiltSplit]) -> BuildLog {
+        debug_assert!(BUILD_LOG.ends_with(".json"));
+        BuildLog {
+            program: format!("seqio-cache {}", env!("CARGO_PKG_VERSION")),
+            host: host_name(),
+            threads: self.config.threads,
+            memory_bytes: self.config.memory_bytes,
+            started_unix_seconds: self.started,
+            finished_unix_seconds: unix_seconds(),
+            ranges: built.iter().map(|built| (built.split.to_string(), built.ranges)).collect(),
+            sources: built.iter().map(|built| (built.split.to_string(), built.stamps.clone())).collect(),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What a build is made from: a task, and a split of its source with the records that belong to it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use seqio::{
+    DataSource, Examples, FileRanges, Fingerprint, PreprocessError, SourceError, SourceFile, SourceRange, Split,
+    slice_windows,
+};
+
+use crate::error::CacheError;
+
+/// The part of a task that a build sees.
+pub(crate) trait BuildInput: Sync {
+    fn task(&self) -> &str;
+    fn source(&self) -> &Arc<dyn DataSource>;
+    fn cached_schema(&self) -> SchemaRef;
+    /// Vocabulary sizes of the output features.
+    fn vocab_sizes(&self) -> BTreeMap<String, usize>;
+    fn preprocess(&self, examples: Examples) -> Result<Examples, PreprocessError>;
+    fn fingerprint(&self) -> Fingerprint;
+    fn cache_seed(&self) -> u64;
+    fn is_shuffled(&self, split: &str) -> bool;
+    fn skips_bad_rows(&self) -> bool;
+    fn definition(&self) -> serde_json::Value;
+    fn vocabulary_files(&self) -> BTreeMap<String, &[u8]>;
+}
+
+/// A range of a split: file index and start.
+pub(crate) type RangeKey = (u32, u64);
+
+/// A split of a source, listed and cut.
+#[derive(Debug)]
+pub(crate) struct SplitPlan {
+    /// The split, with its slice.
+    pub(crate) split: Split,
+    /// Its files.
+    pub(crate) files: Vec<SourceFile>,
+    /// How each can be read.
+    pub(crate) ranges: Vec<FileRanges>,
+    /// Of a slice, what belongs to it.
+    pub(crate) slice: Option<SlicePlan>,
+}
+
+/// The part of a split that a slice is.
+#[derive(Debug)]
+pub(crate) struct SlicePlan {
+    /// Ordinals in the slice, by range; ranges outside it are not there.
+    pub(crate) windows: BTreeMap<RangeKey, Range<u64>>,
+    /// Raw records of every range of the split.
+    pub(crate) counts: BTreeMap<RangeKey, u64>,
+}
+
+impl SplitPlan {
+    /// Lists the files of a split and cuts them. A slice counts the records of all files.
+    pub(crate) fn new(source: &dyn DataSource, split: &Split) -> Result<Self, SourceError> {
+        let files = source.files(split.name())?;
+        let indexed = || (0u32..).zip(&files);
+        let ranges = indexed().map(|(index, file)| source.ranges(file, index)).collect::<Result<_, _>>()?;
+        let slice = if split.is_slice() {
+            let mut counts: Vec<(SourceRange, u64)> = Vec::new();
+            for (index, file) in indexed() {
+                counts.extend(source.count_records(file, index)?);
+            }
+            let key = |range: SourceRange| (range.file, range.start);
+            let windows = slice_windows(split, &counts);
+            Some(SlicePlan {
+                windows: windows.into_iter().map(|(range, window)| (key(range), window)).collect(),
+                counts: counts.into_iter().map(|(range, count)| (key(range), count)).collect(),
+            })
+        } else {
+            None
+        };
+        Ok(Self { split: split.clone(), files, ranges, slice })
+    }
+
+    /// The ordinals of a range that belong to the split; `None` if none do.
+    pub(crate) fn window(&self, key: RangeKey) -> Option<Range<u64>> {
+        match &self.slice {
+            None => Some(0..u64::MAX),
+            Some(slice) => slice.windows.get(&key).cloned(),
+        }
+    }
+
+    /// Whether anything of a file belongs to the split.
+    pub(crate) fn touches(&self, file: u32) -> bool {
+        self.slice.as_ref().is_none_or(|slice| {
+            slice.windows.range((file, 0)..=(file, u64::MAX)).next().is_some()
+        })
+    }
+
+    pub(crate) fn file(&self, index: u32) -> &SourceFile {
+        &self.files[index as usize]
+    }
+
+    /// Bytes of all its files.
+    pub(crate) fn source_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// An error if a file is not as it was when the split was listed.
+    pub(crate) fn check_unchanged(&self, source: &dyn DataSource) -> Result<(), CacheError> {
+        let now = source.files(self.split.name())?;
+        for (index, file) in self.files.iter().enumerate() {
+            if now.get(index) != Some(file) {
+                return Err(CacheError::SourceChanged { path: file.path.clone() });
+            }
+        }
+        match now.get(self.files.len()) {
+            Some(added) => Err(CacheError::SourceChanged { path: added.path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
