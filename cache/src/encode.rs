@@ -82,7 +82,7 @@ pub(crate) fn encode_split(
         plan,
         work,
         counters,
-        run_bytes: (context.memory / 2 / (lanes as u64 + 1)).max(1 << 20),
+        run_bytes: (context.memory / 2 / (lanes as u64 + 1)).max(context.geometry.batch_bytes / 8),
         queue: Mutex::new(jobs),
         lanes: (0..lanes).map(|_| Mutex::default()).collect(),
         pending: Mutex::default(),

@@ -34,6 +34,8 @@ mod stats;
 mod store;
 mod table;
 mod verify;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use crate::build::{BuildConfig, BuildReport, SplitReport};

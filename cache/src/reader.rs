@@ -196,7 +196,8 @@ impl ExampleStore for CachedSplit {
         let lists = &batch.tokens[feature];
         let span = lists.span(row);
         let start = span.start + from;
-        if start + out.len() > span.end {
+        let end = start + out.len();
+        if end > span.end {
             let problem = format!(
                 "ids {from}..{} of feature `{}` of example {example} are asked for, but it has {}",
                 from + out.len(),
@@ -207,14 +208,10 @@ impl ExampleStore for CachedSplit {
         }
         match &lists.values {
             TokenValues::Narrow(ids) => {
-                for (out, &id) in out.iter_mut().zip(&ids[start..start + out.len()]) {
-                    *out = i32::from(id);
-                }
+                out.iter_mut().zip(&ids[start..end]).for_each(|(out, &id)| *out = i32::from(id));
             }
             TokenValues::Wide(ids) => {
-                for (out, &id) in out.iter_mut().zip(&ids[start..start + out.len()]) {
-                    *out = id as i32;
-                }
+                out.iter_mut().zip(&ids[start..end]).for_each(|(out, &id)| *out = id as i32);
             }
         }
         self.tokens_read.add(out.len() as u64 * self.id_bytes[feature]);
@@ -352,8 +349,7 @@ impl Shard {
         }
         let ids = column(ID)?.as_fixed_size_binary_opt().filter(|ids| ids.value_length() == 16);
         let ids = ids.ok_or_else(other_columns)?;
-        let start = ids.value_offset(0) as usize;
-        let ids = ScalarBuffer::<u8>::from(ids.values().slice_with_length(start, 16 * rows.num_rows()));
+        let ids = ScalarBuffer::<u8>::from(ids.values().slice_with_length(0, 16 * rows.num_rows()));
         let origins = OriginLists::of(column(ORIGIN)?).ok_or_else(other_columns)?;
         Ok(Batch { tokens, ids, origins })
     }

@@ -148,9 +148,7 @@ impl SpillBatch {
         let at = columns.num_task_columns;
         let bytes = |index: usize| {
             let array = batch.column(index).as_fixed_size_binary_opt()?;
-            let start = array.value_offset(0) as usize;
-            let values = array.values().slice_with_length(start, array.len() * 16);
-            Some(ScalarBuffer::<u8>::from(values))
+            Some(ScalarBuffer::<u8>::from(array.values().slice_with_length(0, array.len() * 16)))
         };
         let tokens = columns.tokens.iter().map(|token| TokenLists::of(batch.column(token.index)));
         let tokens = tokens.collect::<Option<Vec<_>>>()?;

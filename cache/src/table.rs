@@ -85,16 +85,6 @@ impl Table {
         self.blocks.len()
     }
 
-    /// Length of the file.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// The whole file.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
     /// The bytes of a batch's message, head and body.
     pub(crate) fn batch_bytes(&self, batch: usize) -> &[u8] {
         let place = self.blocks[batch];

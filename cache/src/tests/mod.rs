@@ -1,0 +1,8 @@
+//! Whole builds of a tiny task: a source of text lines with ranges of a few bytes, and steps that take bytes for ids.
+
+mod bytes;
+mod crash;
+mod damage;
+mod reading;
+mod sources;
+mod tiny;
