@@ -23,8 +23,8 @@ use crate::encode::{BuildContext, encode_split};
 use crate::error::CacheError;
 use crate::input::{BuildInput, SplitPlan};
 use crate::layout::{
-    BUILD_LOG, STAGED, VOCABULARY, building_folder, cache_folder, file_name, hex, lock_file, shard_file, task_folder,
-    work_folder,
+    BUILD_LOG, STAGED, VOCABULARY, building_folder, cache_folder, file_name, hex, lock_file, shard_file,
+    task_folder, work_folder,
 };
 use crate::lock::BuildLock;
 use crate::log::{BuildLog, RangesDone, SourceStamp, host_name, unix_seconds};
@@ -221,7 +221,8 @@ impl Job<'_> {
         let input = self.context.input;
         self.drop_strangers(staged, built)?;
         let (format, format_version) = CacheManifest::format();
-        let sources = built.iter().map(|built| (built.split.to_string(), built.manifest.source_digest.clone()));
+        let sources =
+            built.iter().map(|built| (built.split.to_string(), built.manifest.source_digest.clone()));
         let sources: Vec<(String, String)> = sources.collect();
         let source_digest =
             split_digest("", sources.iter().map(|(split, digest)| (split.as_str(), digest.as_str())));
@@ -265,7 +266,9 @@ impl Job<'_> {
     fn drop_strangers(&self, staged: &Path, built: &[BuiltSplit]) -> Result<(), CacheError> {
         let shards = built.iter().flat_map(|built| &built.manifest.shards);
         let ours: BTreeSet<PathBuf> = shards
-            .flat_map(|shard| ["arrow", "lengths", "sums"].map(|ending| shard_file(staged, &shard.name, ending)))
+            .flat_map(|shard| {
+                ["arrow", "lengths", "sums"].map(|ending| shard_file(staged, &shard.name, ending))
+            })
             .collect();
         for entry in fs::read_dir(staged).map_err(CacheError::io("read", staged))? {
             let path = entry.map_err(CacheError::io("read", staged))?.path();

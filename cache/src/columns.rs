@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeBinaryArray, ListArray, RecordBatch, StructArray, UInt16Array, UInt32Array,
-    UInt64Array,
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, ListArray, RecordBatch, StructArray, UInt16Array,
+    UInt32Array, UInt64Array,
 };
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int32Type, Schema, SchemaRef};
@@ -69,7 +69,10 @@ impl StoredColumns {
         let mut tokens = Vec::new();
         for (index, field) in columns.fields().iter().enumerate() {
             if [ID, ORIGIN, KEY].contains(&field.name().as_str()) {
-                return Err(column_error(field.name(), "a cache has a column of this name; rename it with `rekey`"));
+                return Err(column_error(
+                    field.name(),
+                    "a cache has a column of this name; rename it with `rekey`",
+                ));
             }
             match (vocab_sizes.get(field.name()), field.data_type()) {
                 (Some(&vocab_size), DataType::List(item)) if *item.data_type() == DataType::Int32 => {
@@ -271,7 +274,8 @@ fn stored_type(data_type: &DataType, column: &str) -> Result<DataType, CacheErro
         | DataType::FixedSizeBinary(_) => data_type.clone(),
         plain if plain.is_primitive() => plain.clone(),
         other => {
-            let problem = format!("a cache cannot hold its type, {other}; leave it out of the source's columns");
+            let problem =
+                format!("a cache cannot hold its type, {other}; leave it out of the source's columns");
             return Err(column_error(column, &problem));
         }
     })
@@ -387,7 +391,10 @@ mod tests {
         assert_eq!(stored.column(0).data_type(), &list_of(DataType::UInt16));
         assert_eq!(stored.column(1).data_type(), &list_of(DataType::UInt32));
         assert_eq!(stored.column(0).as_list::<i32>().value_offsets(), [0, 2, 2, 2]);
-        assert_eq!(columns.tokens.iter().map(|token| token.name.as_str()).collect::<Vec<_>>(), ["large", "small"]);
+        assert_eq!(
+            columns.tokens.iter().map(|token| token.name.as_str()).collect::<Vec<_>>(),
+            ["large", "small"]
+        );
     }
 
     #[test]
@@ -397,7 +404,10 @@ mod tests {
             let sizes = BTreeMap::from([("targets".to_owned(), 10)]);
             let columns = StoredColumns::new(&examples.schema(), &sizes).unwrap();
             let error = columns.store(&examples, &rows(1), &[[0; 16]]).unwrap_err();
-            assert_eq!(error.to_string(), format!("feature `targets` has the id {id}, but ids go from 0 to 9"));
+            assert_eq!(
+                error.to_string(),
+                format!("feature `targets` has the id {id}, but ids go from 0 to 9")
+            );
         }
     }
 

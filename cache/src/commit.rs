@@ -72,7 +72,9 @@ pub(crate) fn remove(path: &Path) -> Result<(), CacheError> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(CacheError::io("remove", path)(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(CacheError::io("remove", path)(error))
+        }
         _ => Ok(()),
     }
 }
@@ -90,7 +92,8 @@ pub(crate) fn to_checked_json<T: Serialize>(value: &T) -> String {
 pub(crate) fn checked_json(path: &Path, bytes: &[u8]) -> Result<serde_json::Value, CacheError> {
     let damaged = |problem: &str| CacheError::damaged(path, problem);
     let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8"))?;
-    let at = text.rfind("  \"checksum\": \"").ok_or_else(|| damaged("its last line, the checksum, is missing"))?;
+    let at =
+        text.rfind("  \"checksum\": \"").ok_or_else(|| damaged("its last line, the checksum, is missing"))?;
     let (head, last) = text.split_at(at);
     let checksum = hex(blake3::hash(head.as_bytes()).as_bytes());
     if last != format!("  \"checksum\": \"{checksum}\"\n}}\n") {

@@ -172,7 +172,11 @@ fn read_jobs(
             FileRanges::Streamed => {
                 let is_done = StreamRecord::reuse(work, plan.file(file)).is_some_and(|record| {
                     let wanted = |start: &u64| plan.window((file, *start)).is_some();
-                    record.starts.iter().filter(|start| wanted(start)).all(|&start| done.contains_key(&(file, start)))
+                    record
+                        .starts
+                        .iter()
+                        .filter(|start| wanted(start))
+                        .all(|&start| done.contains_key(&(file, start)))
                 });
                 if plan.touches(file) && !is_done {
                     jobs.push_back(ReadJob { file, range: None });
@@ -283,7 +287,9 @@ impl Encoder<'_> {
                     let Some(job) = job else { break };
                     match self.open(job) {
                         Ok(reading) => lane.reading = Some(reading),
-                        Err(error) => self.fail((job.file, job.range.map_or(0, |range| range.start), 0), error),
+                        Err(error) => {
+                            self.fail((job.file, job.range.map_or(0, |range| range.start), 0), error)
+                        }
                     }
                     continue;
                 };
@@ -313,10 +319,15 @@ impl Encoder<'_> {
     fn open(&self, job: ReadJob) -> Result<Reading, CacheError> {
         let file = job.file;
         let done = self.done.lock().expect("no thread panicked");
-        let starts: BTreeSet<u64> = done.range((file, 0)..=(file, u64::MAX)).map(|((_, start), _)| *start).collect();
+        let starts: BTreeSet<u64> =
+            done.range((file, 0)..=(file, u64::MAX)).map(|((_, start), _)| *start).collect();
         drop(done);
         let slice = self.plan.slice.as_ref().map(|slice| {
-            slice.windows.range((file, 0)..=(file, u64::MAX)).map(|((_, start), _)| *start).collect::<BTreeSet<_>>()
+            slice
+                .windows
+                .range((file, 0)..=(file, u64::MAX))
+                .map(|((_, start), _)| *start)
+                .collect::<BTreeSet<_>>()
         });
         let committed = starts.clone();
         let skip = move |start: u64| {
@@ -358,7 +369,7 @@ impl Encoder<'_> {
             Err(error) => {
                 let path = self.plan.file(key.0).path.clone();
                 let line = self.line(chunk.range, chunk.first_ordinal);
-                return Err(CacheError::Step { path, line, error }.into());
+                return Err(CacheError::Step { path, line, error: Box::new(error) }.into());
             }
         };
         let batch = self.store(&chunk, &examples)?;
@@ -570,20 +581,20 @@ fn in_order(
         ranges.push(EncodedRange { record, file, first_row });
     }
     let digest = |index: usize| -> Result<String, CacheError> {
-        let of_file = || ranges.iter().filter(|range| range.file as usize == index).map(|range| &range.record);
+        let of_file =
+            || ranges.iter().filter(|range| range.file as usize == index).map(|range| &range.record);
         if plan.slice.is_some() || of_file().any(|record| record.text_digest.is_empty()) {
             return whole_file_digest(&plan.files[index].path);
         }
-        Ok(text_file_digest(of_file().map(|record| (record.start, record.records, record.text_digest.as_str()))))
+        Ok(text_file_digest(
+            of_file().map(|record| (record.start, record.records, record.text_digest.as_str())),
+        ))
     };
     let digests: Vec<String> = context
         .pool
         .install(|| (0..plan.files.len()).into_par_iter().map(digest).collect::<Result<_, _>>())?;
-    let files = plan.files.iter().zip(records_of).zip(digests).map(|((file, records), digest)| SourceFileEntry {
-        name: file.name.clone(),
-        bytes: file.bytes,
-        records,
-        digest,
+    let files = plan.files.iter().zip(records_of).zip(digests).map(|((file, records), digest)| {
+        SourceFileEntry { name: file.name.clone(), bytes: file.bytes, records, digest }
     });
     let files = files.collect();
     Ok(Encoded { ranges, files })

@@ -56,7 +56,7 @@ pub enum CacheError {
         line: u64,
         /// What the step said.
         #[source]
-        error: PreprocessError,
+        error: Box<PreprocessError>,
     },
     /// The steps above the boundary gave ids that the vocabulary does not have.
     #[error("feature `{feature}` has the id {id}, but ids go from 0 to {}", size.saturating_sub(1))]
@@ -195,7 +195,9 @@ impl CacheError {
             Self::BadRow { .. } | Self::DamagedSource { .. } => {
                 "mend the file, or write `on_bad_row = \"skip\"` in the task's source to skip and count such records"
             }
-            Self::SourceChanged { .. } => "run the same command again once nothing writes to the file any more",
+            Self::SourceChanged { .. } => {
+                "run the same command again once nothing writes to the file any more"
+            }
             Self::Interrupted { .. } => "run the same command again to go on from there",
             Self::Locked { .. } => "wait for it to end, or stop it",
             Self::LockedElsewhere { .. } => {
@@ -203,7 +205,9 @@ impl CacheError {
             }
             Self::DiskTooSmall { .. } => "make room, or choose another folder with `--cache-dir`",
             Self::Damaged { .. } => "remove the cache with `seqio cache remove` and build it again",
-            Self::Version { .. } => "build the cache again with this program, or read it with the one that wrote it",
+            Self::Version { .. } => {
+                "build the cache again with this program, or read it with the one that wrote it"
+            }
             Self::Stale { .. } => "run `seqio cache build` to make a new one",
             _ => return None,
         };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use seqio::{
-    DataSource, Examples, FileRanges, Fingerprint, PreprocessError, SourceError, SourceFile, SourceRange, Split,
-    slice_windows,
+    DataSource, Examples, FileRanges, Fingerprint, PreprocessError, SourceError, SourceFile, SourceRange,
+    Split, slice_windows,
 };
 
 use crate::error::CacheError;
@@ -86,9 +86,9 @@ impl SplitPlan {
 
     /// Whether anything of a file belongs to the split.
     pub(crate) fn touches(&self, file: u32) -> bool {
-        self.slice.as_ref().is_none_or(|slice| {
-            slice.windows.range((file, 0)..=(file, u64::MAX)).next().is_some()
-        })
+        self.slice
+            .as_ref()
+            .is_none_or(|slice| slice.windows.range((file, 0)..=(file, u64::MAX)).next().is_some())
     }
 
     pub(crate) fn file(&self, index: u32) -> &SourceFile {

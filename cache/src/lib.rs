@@ -33,9 +33,9 @@ mod spill;
 mod stats;
 mod store;
 mod table;
-mod verify;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod writer;
 
 pub use crate::build::{BuildConfig, BuildReport, SplitReport};

@@ -48,7 +48,9 @@ impl BuildLock {
                 .map_err(CacheError::io("open", path))?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(CacheError::Locked { holder: holder_words(&mut file) }),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(CacheError::Locked { holder: holder_words(&mut file) });
+                }
                 Err(TryLockError::Error(error)) => return Err(CacheError::io("lock", path)(error)),
             }
             // The owner before may have removed the file between our open and our lock.

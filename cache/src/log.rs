@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use seqio::SourceFile;
+use serde::{Deserialize, Serialize};
 
 use crate::commit::{self, Durability};
 use crate::error::CacheError;

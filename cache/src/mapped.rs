@@ -16,7 +16,8 @@ use memmap2::Mmap;
 use crate::error::CacheError;
 
 // Numbers on disk are little-endian and read without a copy.
-const _: () = assert!(cfg!(target_endian = "little"), "caches are read in place, so only on little-endian machines");
+const _: () =
+    assert!(cfg!(target_endian = "little"), "caches are read in place, so only on little-endian machines");
 
 /// Maps a whole file. The buffer keeps the map alive.
 pub(crate) fn map_file(path: &Path) -> Result<Buffer, CacheError> {

@@ -30,7 +30,8 @@ use crate::progress::{BuildPhase, Commit, Counters, add};
 use crate::rows::{BatchFill, Geometry, Pick, PickSource, SpillBatch, Target, gather};
 use crate::spill::Run;
 use crate::stats::{
-    BAD_ROWS_KEPT, BadRowExample, BadRowStatistics, DamagedFile, FeatureStatistics, LengthCounts, SplitStatistics,
+    BAD_ROWS_KEPT, BadRowExample, BadRowStatistics, DamagedFile, FeatureStatistics, LengthCounts,
+    SplitStatistics,
 };
 use crate::verify::check_shard;
 use crate::writer::ShardWriter;
@@ -214,7 +215,10 @@ impl Merge<'_> {
         }
     }
 
-    fn open_runs<'r>(&self, ranges: impl Iterator<Item = &'r EncodedRange>) -> Result<Vec<Arc<Run>>, CacheError> {
+    fn open_runs<'r>(
+        &self,
+        ranges: impl Iterator<Item = &'r EncodedRange>,
+    ) -> Result<Vec<Arc<Run>>, CacheError> {
         let mut runs = Vec::new();
         for range in ranges {
             let file = (range.file != range.record.file_index).then_some(range.file);
@@ -392,7 +396,11 @@ impl MergedRows {
         Ok(layouts)
     }
 
-    fn next_batch(&mut self, columns: &StoredColumns, geometry: &Geometry) -> Result<BatchLayout, CacheError> {
+    fn next_batch(
+        &mut self,
+        columns: &StoredColumns,
+        geometry: &Geometry,
+    ) -> Result<BatchLayout, CacheError> {
         self.layouts += 1;
         let mut layout = BatchLayout { sources: Vec::new(), picks: Vec::new() };
         let mut fill = BatchFill::default();

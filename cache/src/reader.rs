@@ -47,7 +47,11 @@ pub struct CachedSplit {
 
 impl CachedSplit {
     /// Opens a split of the cache in `folder`.
-    pub(crate) fn open(folder: &Path, manifest: &Arc<CacheManifest>, split: &str) -> Result<Self, CacheError> {
+    pub(crate) fn open(
+        folder: &Path,
+        manifest: &Arc<CacheManifest>,
+        split: &str,
+    ) -> Result<Self, CacheError> {
         let entry = manifest.split(folder, split)?;
         let features: Vec<String> = manifest.features.keys().cloned().collect();
         let shards: Vec<Shard> = entry
@@ -143,7 +147,8 @@ impl CachedSplit {
         if example < self.num_examples() {
             return Ok(());
         }
-        let problem = format!("there is no example {example}; split `{}` has {}", self.name, self.num_examples());
+        let problem =
+            format!("there is no example {example}; split `{}` has {}", self.name, self.num_examples());
         Err(StoreError { problem })
     }
 
@@ -280,12 +285,14 @@ impl Shard {
         if lengths.len() != 4 * examples * features.len() || sum(&lengths) != sums.lengths {
             return Err(CacheError::damaged(&lengths_path, "its checksum is wrong"));
         }
-        let lengths = if lengths.is_empty() { ScalarBuffer::from(Vec::new()) } else { ScalarBuffer::from(lengths) };
+        let lengths =
+            if lengths.is_empty() { ScalarBuffer::from(Vec::new()) } else { ScalarBuffer::from(lengths) };
 
         let mut token_columns = Vec::new();
         for feature in features {
             let index = all.schema().index_of(feature);
-            token_columns.push(index.map_err(|_| CacheError::damaged(&path, format!("no column `{feature}`")))?);
+            token_columns
+                .push(index.map_err(|_| CacheError::damaged(&path, format!("no column `{feature}`")))?);
         }
         let mut hot_columns = token_columns.clone();
         for name in [ID, ORIGIN] {
@@ -304,10 +311,23 @@ impl Shard {
             }
         }
         if first != examples {
-            return Err(CacheError::damaged(&path, format!("its batches have {first} rows instead of {examples}")));
+            return Err(CacheError::damaged(
+                &path,
+                format!("its batches have {first} rows instead of {examples}"),
+            ));
         }
         let batches = sums.batches.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { hot, all, token_columns, lengths, examples, sums: sums.batches, batch_firsts, steps, batches })
+        Ok(Self {
+            hot,
+            all,
+            token_columns,
+            lengths,
+            examples,
+            sums: sums.batches,
+            batch_firsts,
+            steps,
+            batches,
+        })
     }
 
     fn lengths_of(&self, feature: usize) -> &[u32] {
@@ -373,7 +393,11 @@ fn widened_schema(stored: &SchemaRef) -> SchemaRef {
 fn widened(schema: &SchemaRef, rows: &RecordBatch) -> Result<RecordBatch, CacheError> {
     let columns = schema.fields().iter().map(|field| {
         let column = rows.column_by_name(field.name()).expect("the schema was made from this one");
-        if narrow_item(column.data_type()) { widened_lists(column.as_list(), field) } else { Arc::clone(column) }
+        if narrow_item(column.data_type()) {
+            widened_lists(column.as_list(), field)
+        } else {
+            Arc::clone(column)
+        }
     });
     Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect())?)
 }

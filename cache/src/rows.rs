@@ -107,7 +107,8 @@ impl OriginLists {
         if parts.num_columns() != 4 {
             return None;
         }
-        let long = |index: usize| Some(parts.column(index).as_primitive_opt::<UInt64Type>()?.values().clone());
+        let long =
+            |index: usize| Some(parts.column(index).as_primitive_opt::<UInt64Type>()?.values().clone());
         Some(Self {
             offsets: lists.offsets().clone(),
             file: parts.column(0).as_primitive_opt::<UInt32Type>()?.values().clone(),
@@ -323,7 +324,8 @@ mod tests {
     fn a_batch_closes_before_the_row_that_would_make_it_too_long() {
         let geometry = Geometry { batch_rows: 3, batch_bytes: 10, shard_bytes: 100 };
         let mut fill = BatchFill::default();
-        let begins: Vec<bool> = [4, 6, 1, 1, 1, 1, 50, 1].iter().map(|&bytes| fill.add(bytes, &geometry)).collect();
+        let begins: Vec<bool> =
+            [4, 6, 1, 1, 1, 1, 50, 1].iter().map(|&bytes| fill.add(bytes, &geometry)).collect();
         assert_eq!(begins, [false, false, true, false, false, true, true, true]);
     }
 }

@@ -247,13 +247,21 @@ impl Run {
     }
 
     /// The first row whose key is at least `key`: batch and row in it.
-    pub(crate) fn lower_bound(&self, columns: &StoredColumns, key: u128) -> Result<(usize, usize), CacheError> {
+    pub(crate) fn lower_bound(
+        &self,
+        columns: &StoredColumns,
+        key: u128,
+    ) -> Result<(usize, usize), CacheError> {
         let (mut low, mut high) = (0, self.num_batches());
         // Find the first batch whose last key reaches `key`.
         while low < high {
             let middle = low.midpoint(high);
             let batch = self.batch(columns, middle)?;
-            if batch.len() > 0 && batch.key(batch.len() - 1) >= key { high = middle } else { low = middle + 1 }
+            if batch.len() > 0 && batch.key(batch.len() - 1) >= key {
+                high = middle
+            } else {
+                low = middle + 1
+            }
         }
         if low == self.num_batches() {
             return Ok((low, 0));

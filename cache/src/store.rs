@@ -168,9 +168,9 @@ impl CacheDir {
         if let Some(reason) = reason {
             return Ok(Located::Stale { reason });
         }
-        let latest = other_definition.into_iter().max_by_key(|cache| {
-            cache.log().map_or(0, |log| log.finished_unix_seconds)
-        });
+        let latest = other_definition
+            .into_iter()
+            .max_by_key(|cache| cache.log().map_or(0, |log| log.finished_unix_seconds));
         Ok(match latest {
             Some(cache) => {
                 let changes = differences(&cache.manifest.definition, &input.definition());
@@ -205,10 +205,8 @@ impl CacheDir {
     pub fn remove(&self, folder: &Path) -> Result<u64, CacheError> {
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or("");
         let parent = folder.parent().unwrap_or(Path::new("."));
-        let not_a_cache = |problem: &str| CacheError::NotACache {
-            path: folder.to_owned(),
-            problem: problem.to_owned(),
-        };
+        let not_a_cache =
+            |problem: &str| CacheError::NotACache { path: folder.to_owned(), problem: problem.to_owned() };
         if !folder.is_dir() {
             return Err(not_a_cache("there is no such folder"));
         }
@@ -221,7 +219,8 @@ impl CacheDir {
         remove_folder(folder)?;
         // Empty task folders go with their last cache; others stay.
         let mut parent = Some(parent);
-        while let Some(empty) = parent.filter(|parent| *parent != self.root && parent.starts_with(&self.root)) {
+        while let Some(empty) = parent.filter(|parent| *parent != self.root && parent.starts_with(&self.root))
+        {
             if fs::remove_dir(empty).is_err() {
                 break;
             }

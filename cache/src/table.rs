@@ -48,7 +48,8 @@ impl Table {
         let trailer = bytes.len().checked_sub(TRAILER).ok_or_else(|| damaged("it is too short"))?;
         let last: [u8; TRAILER] = bytes[trailer..].try_into().expect("ten bytes");
         let footer_length = read_footer_length(last).map_err(|error| damaged(&error.to_string()))?;
-        let footer_start = trailer.checked_sub(footer_length).ok_or_else(|| damaged("its footer is too long"))?;
+        let footer_start =
+            trailer.checked_sub(footer_length).ok_or_else(|| damaged("its footer is too long"))?;
         let footer = root_as_footer(&bytes[footer_start..trailer])
             .map_err(|error| damaged(&format!("its footer cannot be read: {error}")))?;
         let schema = footer.schema().ok_or_else(|| damaged("its footer has no schema"))?;

@@ -228,7 +228,8 @@ impl<'a> ShardWriter<'a> {
 
     /// Commits the three files and gives the shard's line in the manifest, and its lengths counted.
     pub(crate) fn finish(self) -> Result<(ShardEntry, Vec<LengthCounts>), CacheError> {
-        let lengths: Vec<u8> = self.lengths.iter().flatten().flat_map(|length| length.to_le_bytes()).collect();
+        let lengths: Vec<u8> =
+            self.lengths.iter().flatten().flat_map(|length| length.to_le_bytes()).collect();
         let mut table = self.table.finish()?;
         table.sums.lengths = sum(&lengths);
         let sums = table.sums.to_bytes();

@@ -61,7 +61,10 @@ fn stopping_at_any_commit_changes_no_byte_and_nothing_is_done_twice() {
         assert!(matches!(error, CacheError::Interrupted { .. }), "{error}");
         assert!(error.hint().unwrap().contains("same command again"));
         let unfinished = world.caches(&name).list().unwrap();
-        assert!(matches!(unfinished[0].state, CacheState::Unfinished { running: false, .. }), "{unfinished:?}");
+        assert!(
+            matches!(unfinished[0].state, CacheState::Unfinished { running: false, .. }),
+            "{unfinished:?}"
+        );
 
         let counted = AtomicU64::new(0);
         let report = world.try_build(&name, &SPLITS, &small(2), &Count(&counted)).unwrap();
@@ -129,7 +132,11 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         let target = to.join(path.file_name().unwrap());
-        if path.is_dir() { copy_folder(&path, &target) } else { std::fs::copy(&path, &target).map(drop).unwrap() }
+        if path.is_dir() {
+            copy_folder(&path, &target)
+        } else {
+            std::fs::copy(&path, &target).map(drop).unwrap()
+        }
     }
 }
 

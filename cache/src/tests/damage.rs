@@ -13,7 +13,9 @@ fn any_flipped_byte_of_any_file_is_found() {
     let folder = world.build("caches", &["train", "validation"], &small(1)).splits[0].folder.clone();
     assert_eq!(verify(&folder, &|_| {}).problems, []);
     let mut paths = Vec::new();
-    for entry in std::fs::read_dir(&folder).unwrap().chain(std::fs::read_dir(folder.join("vocabulary")).unwrap()) {
+    for entry in
+        std::fs::read_dir(&folder).unwrap().chain(std::fs::read_dir(folder.join("vocabulary")).unwrap())
+    {
         let path = entry.unwrap().path();
         if path.is_file() {
             paths.push(path);

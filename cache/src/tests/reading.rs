@@ -155,7 +155,8 @@ fn statistics_are_those_of_the_examples() {
     let mut task = world.task();
     task.skip_bad_rows = true;
     let caches = world.caches("caches");
-    let report = super::tiny::build(&task, &caches, &["train"], &small(2), &crate::progress::NoProgress).unwrap();
+    let report =
+        super::tiny::build(&task, &caches, &["train"], &small(2), &crate::progress::NoProgress).unwrap();
     let statistics = &report.splits[0].statistics;
     assert_eq!((statistics.examples, statistics.records, statistics.bad_rows.count), (3, 4, 1));
     assert_eq!((statistics.bad_rows.first[0].row, statistics.bad_rows.first[0].file.as_str()), (2, "train"));

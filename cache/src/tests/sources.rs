@@ -75,7 +75,8 @@ fn absent_sources_are_told_once_and_the_cache_is_used() {
 
 #[test]
 fn a_bad_record_stops_the_job_with_file_and_line() {
-    let world = World::new(&[("train-a", &lines("a", 11)), ("train-b", &(lines("b", 7) + "!\n" + &lines("c", 30)))]);
+    let world =
+        World::new(&[("train-a", &lines("a", 11)), ("train-b", &(lines("b", 7) + "!\n" + &lines("c", 30)))]);
     for threads in [1, 4] {
         let error = world.try_build("caches", &["train"], &small(threads), &NoProgress).unwrap_err();
         assert!(error.to_string().ends_with("train-b, line 8: it begins with `!`"), "{error}");

@@ -10,11 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::array::{ArrayRef, AsArray, Int32Builder, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder};
+use arrow::array::{
+    ArrayRef, AsArray, Int32Builder, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder,
+};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use seqio::{
-    BadRow, DataSource, EncodeCounts, ExampleId, ExampleRow, Examples, FileRanges, Fingerprint, Origin, ParsedChunk,
-    PreprocessError, RawChunk, RawChunks, RawRecords, SourceError, SourceFile, SourceRange, Split,
+    BadRow, DataSource, EncodeCounts, ExampleId, ExampleRow, Examples, FileRanges, Fingerprint, Origin,
+    ParsedChunk, PreprocessError, RawChunk, RawChunks, RawRecords, SourceError, SourceFile, SourceRange,
+    Split,
 };
 use tempfile::TempDir;
 
@@ -22,9 +25,9 @@ use crate::build::{BuildConfig, BuildReport, build_splits};
 use crate::error::CacheError;
 use crate::input::BuildInput;
 use crate::progress::{BuildProgress, NoProgress};
+use crate::reader::CachedSplit;
 use crate::rows::Geometry;
 use crate::store::{CacheDir, Found};
-use crate::reader::CachedSplit;
 
 /// Text files in a folder, cut into very small ranges.
 #[derive(Debug)]
@@ -65,7 +68,9 @@ impl LineSource {
                     first_ordinal: ordinal,
                     num_records: part.len() as u64,
                     first_offset: part.first().map_or(start, |(offset, _)| *offset),
-                    records: RawRecords::Lines(part.iter().flat_map(|(_, line)| line.iter().copied()).collect()),
+                    records: RawRecords::Lines(
+                        part.iter().flat_map(|(_, line)| line.iter().copied()).collect(),
+                    ),
                     last_of_range: false,
                     damage: None,
                 });
