@@ -22,17 +22,19 @@ const _: () =
 /// Maps a whole file. The buffer keeps the map alive.
 pub(crate) fn map_file(path: &Path) -> Result<Buffer, CacheError> {
     let file = File::open(path).map_err(CacheError::io("read", path))?;
-    let length = file.metadata().map_err(CacheError::io("read", path))?.len();
-    if length == 0 {
+    let found = file.metadata().map_err(CacheError::io("read", path))?.len();
+    if found == 0 {
         return Ok(Buffer::from_vec(Vec::<u8>::new()));
     }
     // SAFETY: the file is not written any more (see the head of this module).
     let map = unsafe { Mmap::map(&file) }.map_err(CacheError::io("map", path))?;
     let map = Arc::new(map);
-    let start = NonNull::from(map[..].as_ref()).cast::<u8>();
-    // SAFETY: `start` points to `map.len()` readable bytes that live as long as `map`, which the buffer owns; the
+    let bytes: &[u8] = &map;
+    let length = bytes.len();
+    let start = NonNull::from(bytes).cast::<u8>();
+    // SAFETY: `start` points to `length` readable bytes that live as long as `map`, which the buffer owns; the
     // bytes of a read-only map are never written.
-    Ok(unsafe { Buffer::from_custom_allocation(start, map.len(), map) })
+    Ok(unsafe { Buffer::from_custom_allocation(start, length, map) })
 }
 
 #[cfg(test)]
