@@ -337,3 +337,112 @@ impl From<VocabularySpec> for VocabularyTable {
         table
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::golden;
+
+    fn parse(toml: &str) -> Result<VocabularySpec, String> {
+        toml::from_str(toml).map_err(|error| error.message().to_owned())
+    }
+
+    fn error(toml: &str) -> String {
+        parse(toml).unwrap_err()
+    }
+
+    #[test]
+    fn toml_and_the_builder_give_equal_specs() {
+        let rows = [
+            (
+                "sentencepiece = 'vocab/t5.model'\nextra_ids = 100\narithmetic = '0.2.0'",
+                VocabularySpec::sentencepiece("vocab/t5.model").extra_ids(100).arithmetic(Arithmetic::V0_2_0),
+            ),
+            (
+                "tokenizer_json = 'gpt2.json'\nspecial_tokens_in_text = 'plain'\npad = 0\neos = '<|endoftext|>'",
+                VocabularySpec::tokenizer_json("gpt2.json")
+                    .special_tokens_in_text(SpecialTokensInText::Plain)
+                    .pad(0)
+                    .eos("<|endoftext|>"),
+            ),
+            ("byte = true\nreverse_extra_ids = false", VocabularySpec::byte().reverse_extra_ids(false)),
+            ("pass_through = 1000\neos = 1", VocabularySpec::pass_through(1000).eos(1)),
+        ];
+        for (toml, built) in rows {
+            let parsed = parse(toml).unwrap();
+            assert_eq!(parsed, built);
+            let again: VocabularySpec = toml::from_str(&toml::to_string(&parsed).unwrap()).unwrap();
+            assert_eq!(again, parsed);
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_refused_in_words() {
+        let errors = [
+            error(""),
+            error("byte = true\npass_through = 7"),
+            error("byte = false"),
+            error("byte = true\nextra_id = 7"),
+            error("byte = true\nextra_ids = -1"),
+            error("byte = true\narithmetic = '0.2.3'"),
+            error("sentencepiece = 'a'\narithmetic = '0.3'"),
+            error("byte = true\nspecial_tokens_in_text = 'plain'"),
+            error("byte = true\neos = 1"),
+            error("pass_through = 7\neos = '</s>'"),
+            error("tokenizer_json = 'a'\neos = 1.5"),
+            parse("pass_through = 7\neos = 7").unwrap().open(None).unwrap_err().to_string(),
+            parse("tokenizer_json = 'a'").unwrap().open(None).unwrap_err().to_string(),
+            parse("byte = true\nextra_ids = 9000000000000000000")
+                .unwrap()
+                .open(None)
+                .unwrap_err()
+                .to_string(),
+            VocabularySpec::byte().bos(1).open(None).unwrap_err().to_string(),
+        ];
+        insta::assert_snapshot!(errors.join("\n"), @r#"
+        a vocabulary has exactly one of `sentencepiece`, `tokenizer_json`, `byte`, `pass_through`; found nothing
+        a vocabulary has exactly one of `sentencepiece`, `tokenizer_json`, `byte`, `pass_through`; found `byte`, `pass_through`
+        `byte`: write `byte = true`, or leave the key out
+        unknown field `extra_id`, expected one of `sentencepiece`, `tokenizer_json`, `byte`, `pass_through`, `extra_ids`, `reverse_extra_ids`, `arithmetic`, `special_tokens_in_text`, `pad`, `eos`, `bos`, `unk`
+        invalid value: integer `-1`, expected usize
+        `arithmetic`: only a `sentencepiece` vocabulary has it, and this one is `byte`
+        unknown variant `0.3`, expected `0.2.0` or `0.2.3`
+        `special_tokens_in_text`: a `byte` vocabulary never looks for special tokens in text
+        `eos`: a `byte` vocabulary has pad 0, eos 1, unk 2 and no bos
+        `eos`: a `pass_through` vocabulary has no pieces: give an id, not `</s>`
+        expected the text of a piece, or its id
+        `eos`: there is no id 7; the vocabulary has ids 0 to 6
+        `tokenizer_json`: the bytes of its file are needed to open it
+        `extra_ids`: a vocabulary of 9000000000000000000 ids does not fit; at most 536870912 do
+        `bos`: a `byte` vocabulary has pad 0, eos 1, unk 2 and no bos
+        "#);
+    }
+
+    #[test]
+    fn the_canonical_form_skips_defaults_and_the_path() {
+        let canonical = |toml| parse(toml).unwrap().canonical();
+        assert_eq!(canonical("tokenizer_json = 'a'"), canonical("tokenizer_json = 'b/c'"));
+        let spelled_out = "tokenizer_json = 'a'\nextra_ids = 0\nreverse_extra_ids = false\nspecial_tokens_in_text = 'match'";
+        assert_eq!(canonical(spelled_out), canonical("tokenizer_json = 'a'"));
+        assert_eq!(canonical("sentencepiece = 'a'\narithmetic = '0.2.3'"), canonical("sentencepiece = 'a'"));
+        insta::assert_snapshot!(canonical("sentencepiece = 'a'\nspecial_tokens_in_text = 'match'\nextra_ids = 100"), @r#"{"sentencepiece":"","extra_ids":100,"special_tokens_in_text":"match"}"#);
+    }
+
+    #[test]
+    fn each_kind_opens_from_its_bytes() {
+        let spec = parse("tokenizer_json = 'gpt2.json'\nextra_ids = 2\nbos = '<|endoftext|>'").unwrap();
+        let file = golden::bytes("tokenizers/gpt2/tokenizer.json");
+        let vocabulary = spec.open(Some(file.clone())).unwrap();
+        assert_eq!((vocabulary.kind(), spec.kind()), ("tokenizer_json", "tokenizer_json"));
+        assert_eq!((vocabulary.vocab_size(), vocabulary.special_ids().bos), (50259, Some(50256)));
+        assert!(vocabulary.file() == Some(&file));
+        for (toml, size) in [("byte = true\nextra_ids = 3", 262), ("pass_through = 10\nextra_ids = 3", 13)] {
+            let spec = parse(toml).unwrap();
+            let vocabulary = spec.open(None).unwrap();
+            assert_eq!(
+                (vocabulary.kind(), vocabulary.vocab_size(), vocabulary.file()),
+                (spec.kind(), size, None)
+            );
+        }
+    }
+}
