@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use serde_json::Value;
+
 use crate::explain::{Column, Explanation, Stage, StagePlace};
 use crate::preprocess::TokenEdit;
 use crate::source::{OnBadRow, SourceFormat};
@@ -114,9 +116,22 @@ impl Explanation {
 
 fn write_op(f: &mut fmt::Formatter<'_>, number: &str, stage: &Stage, width: usize) -> fmt::Result {
     let settings: Vec<String> =
-        stage.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        stage.settings.iter().map(|(key, value)| format!("{key} = {}", toml_in_line(value))).collect();
     let line = format!("{number:>2}  {:width$}  {}", stage.op, settings.join(", "));
     writeln!(f, "{}", line.trim_end())
+}
+
+fn toml_in_line(value: &Value) -> String {
+    match value {
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(key, value)| format!("{key} = {}", toml_in_line(value)));
+            format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(toml_in_line).collect::<Vec<_>>().join(", "))
+        }
+        scalar => scalar.to_string(),
+    }
 }
 
 fn columns_in_words(columns: &[Column]) -> String {

@@ -47,9 +47,9 @@ fn the_path_is_printed_with_the_columns_after_each_stage() {
       validation  valid.jsonl  (1 file, 28 B)
       columns: de: string or null, en: string or null
 
-     1  format                 set = {"en":"translate: {en}"}
+     1  format                 set = { en = "translate: {en}" }
           de: string or null, en: string
-     2  rekey                  to_from = {"inputs":"en","targets":"de"}
+     2  rekey                  to_from = { inputs = "en", targets = "de" }
           inputs: string, targets: string
      3  tokenize               keep_pretokenized = false
           inputs: tokens, targets: tokens
@@ -84,7 +84,7 @@ fn oversights_are_warned_of() {
       test  train.jsonl  (1 file, 28 B)
       columns: de: string or null, en: string or null
 
-     1  format    set = {"inputs":"{en}","targets":"{de}"}
+     1  format    set = { inputs = "{en}", targets = "{de}" }
           de: string or null, en: string or null, inputs: string, targets: string
      2  tokenize  keep_pretokenized = false
           de: string or null, en: string or null, inputs: tokens, targets: tokens
@@ -101,7 +101,7 @@ fn oversights_are_warned_of() {
 
     warning: feature `more` is optional, and the examples do not have it
     warning: feature `targets` asks for an EOS, but no step appends one: add `append_eos`, or set `add_eos = false`
-    warning: step 3 (`trim`) cuts nothing of `inputs`, `more`, `targets` unless a run gives a length: `--lengths inputs=2048`
+    warning: step 3 (`trim`) cuts nothing of `inputs`, `targets` unless a run gives a length: `--lengths inputs=2048`
     warning: the cache also holds `de`, `en`, which no feature needs: a `rekey` step that leaves them out saves room
     warning: no split is named `train`, so none is stored shuffled: name some, `shuffle = [...]`
     "#);
@@ -132,7 +132,7 @@ fn a_task_from_its_cache_is_explained_without_its_source() {
       train       train.jsonl
       validation  valid.jsonl
 
-     1  rekey       to_from = {"inputs":"en","targets":"de"}
+     1  rekey       to_from = { inputs = "en", targets = "de" }
      2  tokenize    keep_pretokenized = false
      3  append_eos
      -  ── cache (implied) ── train stored shuffled, the rest in the order of the source

@@ -10,6 +10,8 @@ mod columns;
 mod custom;
 mod error;
 mod format;
+#[cfg(test)]
+mod golden;
 mod rekey;
 mod tokenize;
 mod trim;

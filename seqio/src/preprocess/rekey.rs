@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::example::Examples;
 use crate::preprocess::{PreprocessError, Preprocessor, StepContext, column_names};
 
-/// Renames columns. A null text becomes the empty text, as in SeqIO; other columns keep their nulls.
+/// Renames columns. A null text becomes the empty text, as in SeqIO; other columns keep their nulls. An empty old name
+/// makes a column of empty texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rekey {
@@ -41,7 +42,8 @@ impl Preprocessor for Rekey {
                 "`to_from` names no column, so nothing would be left; write `to_from = { new = \"old\" }`";
             return Err(PreprocessError::Setting { step: self.name(), problem: problem.to_owned() });
         }
-        let absent = self.to_from.values().filter(|old| input.column_with_name(old).is_none());
+        let absent =
+            self.to_from.values().filter(|old| !old.is_empty() && input.column_with_name(old).is_none());
         let mut names: Vec<String> = absent.cloned().collect();
         names.sort();
         names.dedup();
@@ -55,6 +57,9 @@ impl Preprocessor for Rekey {
             });
         }
         let renamed = self.to_from.iter().filter_map(|(new, old)| {
+            if old.is_empty() {
+                return Some(Field::new(new, DataType::Utf8, false));
+            }
             let (_, field) = input.column_with_name(old)?;
             let nullable = field.is_nullable() && *field.data_type() != DataType::Utf8;
             Some(Field::new(new, field.data_type().clone(), nullable))
@@ -65,8 +70,12 @@ impl Preprocessor for Rekey {
     fn apply(&self, examples: Examples, ctx: &StepContext) -> Result<Examples, PreprocessError> {
         let input = examples.columns.schema();
         let schema = self.output_schema(&input, ctx)?;
-        let mut columns = Vec::with_capacity(self.to_from.len());
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.to_from.len());
         for old in self.to_from.values() {
+            if old.is_empty() {
+                columns.push(Arc::new(StringArray::from_iter_values(vec![""; examples.len()])));
+                continue;
+            }
             let column = examples.columns.column(input.index_of(old)?);
             columns.push(without_null_text(column));
         }

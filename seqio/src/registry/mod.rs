@@ -8,7 +8,7 @@
 
 mod parse;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -133,7 +133,7 @@ impl Registry {
         }
         let known = self.known(name)?;
         let mut errors = Vec::new();
-        let vocabularies = self.open_vocabularies(name, known, &mut errors);
+        let vocabularies = self.open_vocabularies(known, &mut errors);
         let source = open_source(name, known, &mut errors);
         let (Some(source), true) = (source, errors.is_empty()) else {
             return Err(DefinitionErrors::new(errors));
@@ -148,7 +148,7 @@ impl Registry {
     pub fn task_without_source(&self, name: &str, cached: SchemaRef) -> Result<Arc<Task>, DefinitionErrors> {
         let known = self.known(name)?;
         let mut errors = Vec::new();
-        let vocabularies = self.open_vocabularies(name, known, &mut errors);
+        let vocabularies = self.open_vocabularies(known, &mut errors);
         DefinitionErrors::none_or(errors)?;
         let columns = Columns::Cached { schema: cached, step_versions: None };
         Ok(Arc::new(self.build(name, known, vocabularies, columns)?))
@@ -169,15 +169,14 @@ impl Registry {
 
     /// Opens every task and vocabulary and tells every mistake.
     pub fn check(&self) -> Result<(), DefinitionErrors> {
-        let mut errors = Vec::new();
-        for name in self.vocabularies.keys() {
-            errors
-                .extend(self.open_vocabulary(name).err().map(DefinitionErrors::into_vec).unwrap_or_default());
-        }
-        for name in self.tasks.keys() {
-            errors.extend(self.task(name).err().map(DefinitionErrors::into_vec).unwrap_or_default());
-        }
-        DefinitionErrors::none_or(errors)
+        DefinitionErrors::none_or(self.check_all_but(&BTreeSet::new()))
+    }
+
+    fn check_all_but(&self, tasks: &BTreeSet<String>) -> Vec<DefinitionError> {
+        let vocabularies = self.vocabularies.keys().filter_map(|name| self.open_vocabulary(name).err());
+        let tasks = self.tasks.keys().filter(|name| !tasks.contains(*name));
+        let errors = vocabularies.chain(tasks.filter_map(|name| self.task(name).err()));
+        errors.flat_map(DefinitionErrors::into_vec).collect()
     }
 
     fn known(&self, name: &str) -> Result<&Known<TaskSpec>, DefinitionErrors> {
@@ -205,7 +204,6 @@ impl Registry {
 
     fn open_vocabularies(
         &self,
-        task: &str,
         known: &Known<TaskSpec>,
         errors: &mut Vec<DefinitionError>,
     ) -> BTreeMap<String, Arc<OpenVocabulary>> {
@@ -219,16 +217,9 @@ impl Registry {
                 Ok(vocabulary) => {
                     open.insert(name.clone(), vocabulary);
                 }
-                Err(mistakes) => errors.extend(mistakes.into_vec().into_iter().map(|mut error| {
-                    // A definition without places says at least which task is held up.
-                    if error.place.is_none() {
-                        error.context.insert(0, format!("task `{task}`"));
-                    }
-                    error
-                })),
+                Err(mistakes) => errors.extend(mistakes.into_vec()),
             }
         }
-        errors.dedup();
         open
     }
 
@@ -259,27 +250,27 @@ impl Registry {
     /// The registry, if its texts hold no mistakes. If they do, what is well formed is looked at closely, so that a
     /// person sees all mistakes at once; files of sources may then be absent.
     fn checked(self, mut errors: Vec<DefinitionError>) -> Result<Self, DefinitionErrors> {
-        errors.extend(self.check_names());
-        if errors.is_empty() {
+        let wrong = self.check_names();
+        if errors.is_empty() && wrong.is_empty() {
             return Ok(self);
         }
-        let more = self.check().err().map(DefinitionErrors::into_vec).unwrap_or_default();
+        let wrong_tasks: BTreeSet<String> = wrong.iter().map(|(task, _)| task.clone()).collect();
+        errors.extend(wrong.into_iter().map(|(_, error)| error));
+        let more = self.check_all_but(&wrong_tasks);
         errors.extend(more.into_iter().filter(|error| error.kind == DefinitionErrorKind::Definition));
         Err(DefinitionErrors::new(errors))
     }
 
-    /// What can be told from names alone, once all files are read.
-    fn check_names(&self) -> Vec<DefinitionError> {
+    /// What can be told from the definitions alone, once all files are read: mistakes with the task they are in.
+    fn check_names(&self) -> Vec<(String, DefinitionError)> {
         let mut errors = Vec::new();
         for (name, known) in &self.tasks {
-            let context = format!("task `{name}`");
-            if let Some(problem) = problem_of_name(name) {
-                errors.push(DefinitionError::new(problem).at(known.locator.name()).within(&context));
+            let in_name =
+                problem_of_name(name).map(|problem| DefinitionError::new(problem).at(known.locator.name()));
+            for mut error in in_name.into_iter().chain(self.check_spec(known)) {
+                error.context.insert(0, format!("task `{name}`"));
+                errors.push((name.clone(), error));
             }
-            errors.extend(self.check_spec(known).into_iter().map(|mut error| {
-                error.context.insert(0, context.clone());
-                error
-            }));
         }
         errors
     }

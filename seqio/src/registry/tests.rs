@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::*;
-use crate::preprocess::{AppendEos, AppendEosAfterTrim, Format, Rekey, Tokenize, Trim};
+use crate::preprocess::{AppendEos, AppendEosAfterTrim, CustomStep, Format, Rekey, Tokenize, Trim};
 use crate::source::SourceSpec;
 use crate::task::FeatureSpec;
 
@@ -212,9 +212,6 @@ steps    = [{ op = "tokenize" }]
        |
     10 | lengths  = { target = 5, targets = 0 }
        |                                    ^
-
-    task `docs`: there is no vocabulary `byte`
-    hint: did you mean `bytes`?
     "#);
 }
 
@@ -571,10 +568,79 @@ fn mistakes_in_rust_have_the_same_words_without_a_place() {
 
     task `docs`: `lengths` speaks of `target`, which is no feature
     hint: did you mean `targets`?
-
-    task `docs`: there is no vocabulary `byte`
-    hint: did you mean `bytes`?
     ");
+}
+
+/// A step of a program's own: text in lower case.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lowercase {
+    column: String,
+}
+
+impl crate::preprocess::Preprocessor for Lowercase {
+    fn name(&self) -> &'static str {
+        "lowercase"
+    }
+
+    fn output_schema(
+        &self,
+        input: &SchemaRef,
+        _: &crate::preprocess::StepContext,
+    ) -> Result<SchemaRef, crate::preprocess::PreprocessError> {
+        match input.column_with_name(&self.column) {
+            Some(_) => Ok(Arc::clone(input)),
+            None => {
+                Err(crate::preprocess::PreprocessError::missing("lowercase", "column", &self.column, input))
+            }
+        }
+    }
+
+    fn apply(
+        &self,
+        examples: crate::example::Examples,
+        _: &crate::preprocess::StepContext,
+    ) -> Result<crate::example::Examples, crate::preprocess::PreprocessError> {
+        Ok(examples)
+    }
+}
+
+#[test]
+fn a_programs_own_step_is_used_from_task_files_like_any_other() {
+    let custom = || CustomSteps::new().register::<Lowercase>("lowercase");
+    let with = |step: &str| {
+        let (folder, path) = folder(&task(&GOOD.replace("steps    = [", &format!("steps    = [{step}, "))));
+        let task = Registry::load_with(&[path], custom()).and_then(|registry| registry.task("docs"));
+        task.map_err(|errors| errors.to_string().replace(&format!("{}/", folder.path().display()), ""))
+    };
+    let lowercase = with(r#"{ op = "lowercase", column = "en" }"#).unwrap();
+    assert_eq!(lowercase.spec().steps[0], CustomStep::new("lowercase").setting("column", "en").into());
+    let definition = lowercase.definition();
+    assert_eq!(definition.step_versions, [1, 1, 1]);
+    let json = serde_json::to_string(&definition).unwrap();
+    let again = Task::from_definition(serde_json::from_str(&json).unwrap(), BTreeMap::new()).unwrap();
+    assert_eq!(again.cache_fingerprint(1), lowercase.cache_fingerprint(1));
+
+    insta::assert_snapshot!(with(r#"{ op = "lowercas", column = "en" }"#).unwrap_err(), @r#"
+    seqio.toml:10:20: task `docs`, step 1 of 3 (`lowercas`): unknown step `lowercas`
+       |
+    10 | steps    = [{ op = "lowercas", column = "en" }, { op = "rekey", to_from = { targets = "en" } }, { op
+       |                    ^^^^^^^^^^
+    hint: did you mean `lowercase`?
+    "#);
+    insta::assert_snapshot!(with(r#"{ op = "lowercase", columns = "en" }"#).unwrap_err(), @r#"
+    seqio.toml:10:20: task `docs`, step 1 of 3 (`lowercase`): unknown field `columns`, expected `column`
+       |
+    10 | steps    = [{ op = "lowercase", columns = "en" }, { op = "rekey", to_from = { targets = "en" } }, {
+       |                    ^^^^^^^^^^^
+    "#);
+    insta::assert_snapshot!(with(r#"{ op = "lowercase", column = "em" }"#).unwrap_err(), @r#"
+    seqio.toml:10:42: task `docs`, step 1 of 3 (`lowercase`): needs column `em`, but the examples have only `de`, `en`, `ids`, `n`
+       |
+    10 |  = "lowercase", column = "em" }, { op = "rekey", to_from = { targets = "en" } }, { op = "tokenize" }
+       |                          ^^^^
+    hint: did you mean `en`?
+    "#);
 }
 
 const FULL: &str = r#"

@@ -185,7 +185,7 @@ impl Task {
         };
         let edits = |name: &String| Some((name.clone(), placed.step.token_edits(name, &ctx)?));
         let mut missing = placed.step.length_dependent(&ctx);
-        missing.retain(|name| !ctx.lengths.contains_key(name));
+        missing.retain(|name| self.features.contains_key(name) && !ctx.lengths.contains_key(name));
         (self.features.keys().filter_map(edits).collect(), missing)
     }
 
@@ -216,7 +216,9 @@ impl Task {
     /// The features whose lengths steps below the boundary ask the run for, sorted.
     pub fn lengths_asked_for(&self) -> Vec<String> {
         let asked = self.below.iter().flat_map(|placed| placed.step.length_dependent(&self.ctx));
-        let mut names: Vec<String> = asked.filter(|name| !self.spec.lengths.contains_key(name)).collect();
+        let mut names: Vec<String> = asked
+            .filter(|name| self.features.contains_key(name) && !self.spec.lengths.contains_key(name))
+            .collect();
         names.sort();
         names.dedup();
         names
