@@ -183,11 +183,7 @@ mod tests {
     type Step = (u64, Vec<(u64, Range<u64>)>, StreamPosition);
 
     /// All steps from a position on.
-    fn steps(
-        windows: &[u64],
-        position: StreamPosition,
-        sizes: &BatchSizes,
-    ) -> Vec<Step> {
+    fn steps(windows: &[u64], position: StreamPosition, sizes: &BatchSizes) -> Vec<Step> {
         let mut cursor = Cursor::new(position, sizes.clone(), false, 3);
         let mut found = Vec::new();
         let fetch = |index: u64| Ok::<_, ()>(windows.get(index as usize).map(|rows| Arc::new(Fixed(*rows))));

@@ -337,6 +337,7 @@ impl UncachedDataset {
         let windows = ReadWindows {
             writer: Arc::new(stream.writer(&features)?),
             planner: stream.planner(),
+            barren: 0,
             reader: WindowReader::new(
                 (&stream.task, &stream.config.split),
                 features,

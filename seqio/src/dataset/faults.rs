@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use arrow::array::{ArrayRef, ListArray, RecordBatch};
+use arrow::datatypes::Int32Type;
+
 use crate::batch::Batch;
 use crate::convert::{Converter, Packing};
 use crate::dataset::*;
-use crate::example::{ExampleId, Origin};
+use crate::example::{ExampleId, ExampleRow, Examples, Origin};
 
 /// A store that counts what is asked of it, and fails where it is told to.
 #[derive(Debug)]
@@ -311,4 +314,54 @@ fn an_error_or_a_panic_while_reading_without_a_cache_ends_the_stream() {
         };
         assert_eq!(found, [expected]);
     }
+}
+
+#[test]
+fn a_stream_without_a_cache_and_without_tokens_is_an_error() {
+    let store = InMemoryExamples::of([("targets", vec![vec![]; 3])]);
+    let found = uncached(store, config()).iter().unwrap().map(|batch| batch.unwrap_err().to_string());
+    let expected =
+        "task `docs`, split `train` has no example with a token in `targets`, so it cannot fill a batch";
+    assert_eq!(found.collect::<Vec<_>>(), [expected]);
+}
+
+#[test]
+fn a_consumer_without_a_cache_goes_away_at_once_also_from_a_reader_that_hangs() {
+    let hangs = Arc::new(std::sync::Barrier::new(2));
+    let open: OpenExamples = {
+        let hangs = Arc::clone(&hangs);
+        Arc::new(move || {
+            hangs.wait();
+            Err("let go".into())
+        })
+    };
+    let task = StreamTask { name: "docs".to_owned(), data: String::new(), edits: BTreeMap::new() };
+    let iterator = UncachedDataset::new(task, Arc::clone(&open), config()).unwrap().iter().unwrap();
+    drop(iterator);
+    // Only now may the reader go on: the drop did not wait for it. It lets its thread end, and `open` with it.
+    hangs.wait();
+    while Arc::strong_count(&open) > 1 {
+        std::thread::yield_now();
+    }
+}
+
+/// A stream of a store's examples as if they were read and preprocessed on the fly.
+fn uncached(store: InMemoryExamples, config: DatasetConfig) -> UncachedDataset {
+    let open: OpenExamples = Arc::new(move || {
+        let mut ids = Vec::new();
+        let mut rows = Vec::new();
+        for example in 0..store.num_examples() {
+            let mut length = [0];
+            store.lengths(0, &[example], &mut length);
+            let mut sequence = vec![0; length[0] as usize];
+            store.read_tokens(0, example, 0, &mut sequence)?;
+            ids.push(Some(sequence.into_iter().map(Some).collect::<Vec<_>>()));
+            rows.push(ExampleRow { id: store.id(example)?, origins: store.origins(example)? });
+        }
+        let targets: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(ids));
+        let columns = RecordBatch::try_from_iter([("targets", targets)])?;
+        Ok(Box::new(std::iter::once(Ok(Examples::new(columns, rows)))))
+    });
+    let task = StreamTask { name: "docs".to_owned(), data: String::new(), edits: BTreeMap::new() };
+    UncachedDataset::new(task, open, config).unwrap()
 }

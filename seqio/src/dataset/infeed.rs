@@ -11,12 +11,12 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-/// What dropping the consumer's end does about a dispatcher that is at work.
+/// What dropping the consumer's end does about threads that are at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// Waits until it has noticed.
+pub(crate) enum AtDrop {
+    /// Waits until they have noticed, which is soon.
     Waits,
-    /// Leaves it alone: it may be waiting for other people's code.
+    /// Leaves them to end by themselves: they may be waiting for other people's code.
     Leaves,
 }
 
@@ -27,12 +27,14 @@ pub(crate) struct Infeed<T> {
     results: Option<Receiver<Receiver<T>>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    at_drop: AtDrop,
 }
 
 /// The dispatcher's end.
 pub(crate) struct Dispatcher<T> {
     results: Sender<Receiver<T>>,
     jobs: Sender<Job>,
+    stop: Arc<AtomicBool>,
 }
 
 /// The consumer is gone: nothing more is wanted.
@@ -44,13 +46,14 @@ impl<T: Send + 'static> Infeed<T> {
     pub(crate) fn start(
         threads: usize,
         read_ahead: usize,
-        owner: Owner,
+        at_drop: AtDrop,
         dispatch: impl FnOnce(&Dispatcher<T>) -> Result<(), Stopped> + Send + 'static,
     ) -> std::io::Result<Self> {
         let (results_sender, results) = bounded(read_ahead.max(1));
         let (jobs_sender, jobs) = unbounded::<Job>();
         let stop = Arc::new(AtomicBool::new(false));
-        let mut infeed = Self { results: Some(results), stop: Arc::clone(&stop), threads: Vec::new() };
+        let mut infeed =
+            Self { results: Some(results), stop: Arc::clone(&stop), threads: Vec::new(), at_drop };
         for worker in 0..threads.max(1) {
             let (jobs, stop) = (jobs.clone(), Arc::clone(&stop));
             let thread = std::thread::Builder::new().name(format!("infeed-{worker}")).spawn(move || {
@@ -63,14 +66,12 @@ impl<T: Send + 'static> Infeed<T> {
             })?;
             infeed.threads.push(thread);
         }
-        let dispatcher = Dispatcher { results: results_sender, jobs: jobs_sender };
+        let dispatcher = Dispatcher { results: results_sender, jobs: jobs_sender, stop };
         let thread = std::thread::Builder::new().name("infeed-dispatch".to_owned()).spawn(move || {
             // A stop is the consumer's wish; there is nobody left to tell.
             let _ = dispatch(&dispatcher);
         })?;
-        if owner == Owner::Waits {
-            infeed.threads.push(thread);
-        }
+        infeed.threads.push(thread);
         Ok(infeed)
     }
 
@@ -85,6 +86,9 @@ impl<T> Drop for Infeed<T> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.results = None;
+        if self.at_drop == AtDrop::Leaves {
+            return;
+        }
         for thread in self.threads.drain(..) {
             // Jobs catch their own panics, and a panic of the dispatcher has been delivered as a closed channel.
             let _ = thread.join();
@@ -113,6 +117,11 @@ impl<T: Send + 'static> Dispatcher<T> {
         let (sender, receiver) = bounded(1);
         self.run(sender, job, panicked)?;
         Ok(receiver)
+    }
+
+    /// Becomes true when the consumer goes, for work that takes long to look at.
+    pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 
     /// Gives the consumer what is there already, in its turn.
@@ -159,7 +168,7 @@ mod tests {
         started: &Arc<AtomicUsize>,
     ) -> Infeed<Result<usize, String>> {
         let started = Arc::clone(started);
-        Infeed::start(threads, read_ahead, Owner::Waits, move |dispatcher| {
+        Infeed::start(threads, read_ahead, AtDrop::Waits, move |dispatcher| {
             for number in 0..200 {
                 let started = Arc::clone(&started);
                 dispatcher.deliver(

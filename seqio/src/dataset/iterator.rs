@@ -14,10 +14,10 @@ use crossbeam_channel::Receiver;
 use crate::batch::Batch;
 use crate::convert::{RowWriter, WindowPlanner};
 use crate::dataset::batch_sizes::BatchSizes;
-use crate::dataset::cursor::{Cursor, NoStep};
+use crate::dataset::cursor::{Cursor, NoStep, Rows as _};
 use crate::dataset::error::DatasetError;
 use crate::dataset::fill::{BatchPool, fill};
-use crate::dataset::infeed::{Dispatcher, Infeed, Owner, Stopped, caught};
+use crate::dataset::infeed::{AtDrop, Dispatcher, Infeed, Stopped, caught};
 use crate::dataset::state::{DatasetState, StreamPosition};
 use crate::dataset::stream::Stream;
 use crate::dataset::uncached::WindowReader;
@@ -58,6 +58,8 @@ pub(crate) struct ReadWindows {
     pub(crate) reader: WindowReader,
     pub(crate) planner: WindowPlanner,
     pub(crate) writer: Arc<RowWriter>,
+    /// Windows without a row, one after the other, up to here.
+    pub(crate) barren: u64,
 }
 
 /// What reaches the consumer.
@@ -83,7 +85,7 @@ impl DatasetIterator {
         let config = &stream.config;
         let empty_limit = match &windows {
             Windows::Stored(stored) => stored.windows_an_epoch(),
-            // How long an epoch is shows only at its end; the reader itself notices one without examples.
+            // How long an epoch is shows only at its end, so `ReadWindows` looks itself.
             Windows::Read(_) => u64::MAX,
         };
         let cursor = Cursor::new(position, sizes.clone(), config.drop_remainder, empty_limit);
@@ -94,11 +96,11 @@ impl DatasetIterator {
             Work::Here(Box::new((cursor, windows)))
         } else {
             let ahead = Ahead { stream: Arc::clone(&stream), pool: Arc::clone(&pool), threads };
-            let owner = match &windows {
-                Windows::Stored(_) => Owner::Waits,
-                Windows::Read(_) => Owner::Leaves,
+            let at_drop = match &windows {
+                Windows::Stored(_) => AtDrop::Waits,
+                Windows::Read(_) => AtDrop::Leaves,
             };
-            let infeed = Infeed::start(threads, config.read_ahead, owner, move |dispatcher| {
+            let infeed = Infeed::start(threads, config.read_ahead, at_drop, move |dispatcher| {
                 ahead.run(dispatcher, cursor, windows)
             });
             Work::Ahead(infeed.map_err(|error| DatasetError::Setting {
@@ -216,7 +218,7 @@ impl Windows {
     fn window(&mut self, stream: &Stream, index: u64) -> Result<Option<Arc<Window>>, DatasetError> {
         let planned = match self {
             Self::Stored(stored) => caught(|| Ok(stored.window(index))),
-            Self::Read(read) => caught(|| read.window(index)),
+            Self::Read(read) => caught(|| read.window(stream, index)),
         };
         let planned =
             planned.unwrap_or_else(|message| Err(stream.panicked(format!("window {index}"), message)));
@@ -225,11 +227,17 @@ impl Windows {
 }
 
 impl ReadWindows {
-    fn window(&mut self, index: u64) -> Result<Option<Window>, DatasetError> {
-        let examples = self.reader.read(index)?;
-        let planned =
-            |store| Window::of_store(&mut self.planner, Arc::clone(&self.writer), Arc::new(store), index);
-        Ok(examples.map(planned))
+    fn window(&mut self, stream: &Stream, index: u64) -> Result<Option<Window>, DatasetError> {
+        let Some(examples) = self.reader.read(index)? else {
+            return Ok(None);
+        };
+        let window = Window::of_store(&mut self.planner, Arc::clone(&self.writer), Arc::new(examples), index);
+        self.barren = if window.num_rows() == 0 { self.barren + 1 } else { 0 };
+        let epoch = self.reader.windows_an_epoch().filter(|_| stream.config.epochs.is_none());
+        match epoch {
+            Some(windows) if self.barren > windows => Err(stream.no_tokens()),
+            _ => Ok(Some(window)),
+        }
     }
 }
 
@@ -254,6 +262,9 @@ impl Ahead {
         mut windows: Windows,
     ) -> Result<(), Stopped> {
         let writer = windows.writer();
+        if let Windows::Read(read) = &mut windows {
+            read.reader.stop_at(dispatcher.stop_flag());
+        }
         let mut asked = Asked { next: None, waiting: VecDeque::new() };
         loop {
             let step = cursor.next(|index| match &mut windows {

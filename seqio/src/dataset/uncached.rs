@@ -10,6 +10,7 @@
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::dataset::error::DatasetError;
 use crate::dataset::in_memory::InMemoryExamples;
@@ -41,6 +42,8 @@ pub(crate) struct WindowReader {
     /// Known once an epoch has been read to its end.
     num_examples: Option<u64>,
     next_window: u64,
+    /// Becomes true when nobody wants the examples any more.
+    stop: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for WindowReader {
@@ -70,6 +73,7 @@ impl WindowReader {
             place: 0,
             num_examples: None,
             next_window: 0,
+            stop: Arc::default(),
         }
     }
 
@@ -83,6 +87,16 @@ impl WindowReader {
         let read = self.pass(self.window, &mut Some(&mut examples))?;
         self.next_window = index + 1;
         Ok((read > 0).then_some(examples))
+    }
+
+    /// Stops reading, with an error that nobody will see, once the flag is true.
+    pub(crate) fn stop_at(&mut self, flag: Arc<AtomicBool>) {
+        self.stop = flag;
+    }
+
+    /// This many windows one after the other hold every example, once that is known.
+    pub(crate) fn windows_an_epoch(&self) -> Option<u64> {
+        self.num_examples.map(|examples| examples.div_ceil(self.window) + 1)
     }
 
     /// Passes over up to `count` examples, keeping them if they are wanted, and says how many there were.
@@ -126,6 +140,9 @@ impl WindowReader {
         while self.chunk.as_ref().is_none_or(|(chunk, used)| *used == chunk.len()) {
             if self.reader.is_none() {
                 self.reader = Some((self.open)().map_err(|error| self.failed(error))?);
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(self.failed("stopped".into()));
             }
             let next = self.reader.as_mut().and_then(Iterator::next);
             match next.transpose().map_err(|error| self.failed(error))? {
