@@ -184,7 +184,8 @@ impl Job<'_> {
     fn split(&self, split: &Split, building: &Path, staged: &Path) -> Result<BuiltSplit, CacheError> {
         let input = self.context.input;
         let name = split.to_string();
-        let plan = SplitPlan::new(input.source().as_ref(), split)?;
+        let source = input.needed_source()?;
+        let plan = SplitPlan::new(source, split)?;
         let work = building.join(work_folder(&name));
         commit::create_folder(&work)?;
         let counters =
@@ -198,7 +199,7 @@ impl Job<'_> {
         let files = encoded.files.iter().map(|file| (file.name.as_str(), file.digest.as_str()));
         let manifest = SplitManifest {
             order: if shuffled { StorageOrder::Shuffled } else { StorageOrder::Source },
-            source: input.source().name().to_owned(),
+            source: source.name().to_owned(),
             source_digest: hex(&split_digest(&name, files)),
             files: encoded.files,
             shards,
@@ -238,6 +239,7 @@ impl Job<'_> {
             source_digest: hex(&source_digest),
             cache_seed: input.cache_seed(),
             definition: input.definition(),
+            cache_definition: input.cache_definition(),
             vocabulary_files: self.store_vocabularies(staged)?,
             features: features.collect(),
             splits: built.iter().map(|built| (built.split.to_string(), built.manifest.clone())).collect(),

@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use seqio::{
-    BadRow, EncodeCounts, Examples, FileRanges, ParsedChunk, RawChunk, RawChunks, RawRecords, SourceRange,
+    BadRow, DataSource, EncodeCounts, Examples, FileRanges, ParsedChunk, RawChunk, RawChunks, RawRecords,
+    SourceRange,
 };
 
 use crate::columns::StoredColumns;
@@ -72,6 +73,7 @@ pub(crate) fn encode_split(
     work: &Path,
     counters: &Counters<'_>,
 ) -> Result<Encoded, CacheError> {
+    let source = context.input.needed_source()?;
     counters.enter(BuildPhase::Checking);
     let done = committed_ranges(context, plan, work, counters)?;
     counters.enter(BuildPhase::Encoding);
@@ -79,6 +81,7 @@ pub(crate) fn encode_split(
     let lanes = context.pool.current_num_threads().div_ceil(4).min(jobs.len()).max(1);
     let encoder = Encoder {
         context,
+        source,
         plan,
         work,
         counters,
@@ -98,7 +101,7 @@ pub(crate) fn encode_split(
     if context.is_cancelled() {
         return Err(CacheError::Interrupted { done: format!("encoding of {} ranges", done.len()) });
     }
-    plan.check_unchanged(context.input.source().as_ref())?;
+    plan.check_unchanged(source)?;
     in_order(context, plan, done)
 }
 
@@ -238,6 +241,7 @@ type Place = (u32, u64, u64);
 
 struct Encoder<'a> {
     context: BuildContext<'a>,
+    source: &'a dyn DataSource,
     plan: &'a SplitPlan,
     work: &'a Path,
     counters: &'a Counters<'a>,
@@ -333,8 +337,7 @@ impl Encoder<'_> {
         let skip = move |start: u64| {
             committed.contains(&start) || slice.as_ref().is_some_and(|slice| !slice.contains(&start))
         };
-        let source = self.context.input.source();
-        let chunks = source.read(self.plan.file(file), file, job.range, Box::new(skip))?;
+        let chunks = self.source.read(self.plan.file(file), file, job.range, Box::new(skip))?;
         Ok(Reading { job, chunks, range: None, starts })
     }
 
@@ -360,8 +363,7 @@ impl Encoder<'_> {
             return Ok(());
         }
         let digest = chunk_digest(&chunk.records);
-        let source = self.context.input.source();
-        let parsed = source.parse(self.plan.file(key.0), &chunk)?;
+        let parsed = self.source.parse(self.plan.file(key.0), &chunk)?;
         let (examples, bad_rows) = self.window(key, parsed);
         self.check_bad_rows(&chunk, &bad_rows)?;
         let examples = match self.context.input.preprocess(examples) {
@@ -465,7 +467,7 @@ impl Encoder<'_> {
     /// The line of a record, or its ordinal if the file cannot be read any more.
     fn line(&self, range: SourceRange, ordinal: u64) -> u64 {
         let file = self.plan.file(range.file);
-        self.context.input.source().line_of(file, range, ordinal).unwrap_or(ordinal + 1)
+        self.source.line_of(file, range, ordinal).unwrap_or(ordinal + 1)
     }
 
     /// Examples as rows of a spill.

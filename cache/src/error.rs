@@ -23,6 +23,12 @@ pub enum CacheError {
     /// The source could not be read.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// A task that came from a cache is to be built.
+    #[error("task `{task}` was opened from its cache and has no source to build from")]
+    NoSource {
+        /// The task.
+        task: String,
+    },
     /// A raw record gives no example, and the task says to stop there.
     #[error("{}, line {line}: {reason}", path.display())]
     BadRow {
@@ -192,6 +198,7 @@ impl CacheError {
                 }
                 _ => return None,
             },
+            Self::NoSource { .. } => "name the task file with `-f`",
             Self::BadRow { .. } | Self::DamagedSource { .. } => {
                 "mend the file, or write `on_bad_row = \"skip\"` in the task's source to skip and count such records"
             }

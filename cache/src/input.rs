@@ -15,7 +15,8 @@ use crate::error::CacheError;
 /// The part of a task that a build sees.
 pub(crate) trait BuildInput: Sync {
     fn task(&self) -> &str;
-    fn source(&self) -> &Arc<dyn DataSource>;
+    /// Where raw examples come from; a task that came from a cache has no source.
+    fn source(&self) -> Option<&Arc<dyn DataSource>>;
     fn cached_schema(&self) -> SchemaRef;
     /// Vocabulary sizes of the output features.
     fn vocab_sizes(&self) -> BTreeMap<String, usize>;
@@ -24,8 +25,16 @@ pub(crate) trait BuildInput: Sync {
     fn cache_seed(&self) -> u64;
     fn is_shuffled(&self, split: &str) -> bool;
     fn skips_bad_rows(&self) -> bool;
+    /// All that a cache has to hold.
     fn definition(&self) -> serde_json::Value;
+    /// What the fingerprint is a hash of.
+    fn cache_definition(&self) -> serde_json::Value;
     fn vocabulary_files(&self) -> BTreeMap<String, &[u8]>;
+
+    /// The source, or that there is none.
+    fn needed_source(&self) -> Result<&dyn DataSource, CacheError> {
+        self.source().map(Arc::as_ref).ok_or_else(|| CacheError::NoSource { task: self.task().to_owned() })
+    }
 }
 
 /// A range of a split: file index and start.

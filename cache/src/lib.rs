@@ -19,6 +19,7 @@ mod commit;
 mod digest;
 mod encode;
 mod error;
+mod estimate;
 mod input;
 mod layout;
 mod lock;
@@ -33,6 +34,7 @@ mod spill;
 mod stats;
 mod store;
 mod table;
+//mod task;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -40,6 +42,7 @@ mod writer;
 
 pub use crate::build::{BuildConfig, BuildReport, SplitReport};
 pub use crate::error::CacheError;
+pub use crate::estimate::Estimate;
 pub use crate::log::{BuildLog, RangesDone, SourceStamp};
 pub use crate::manifest::{
     CacheManifest, FORMAT_VERSION, ShardEntry, SourceFileEntry, SplitManifest, StorageOrder, StoredFeature,

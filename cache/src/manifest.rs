@@ -35,6 +35,8 @@ pub struct CacheManifest {
     pub cache_seed: u64,
     /// The definition, whole.
     pub definition: serde_json::Value,
+    /// The part of it that decides the cache's bytes: what the fingerprint is the hash of.
+    pub cache_definition: serde_json::Value,
     /// Vocabulary name to its file in the cache.
     pub vocabulary_files: BTreeMap<String, VocabularyFile>,
     /// The token features.

@@ -186,9 +186,14 @@ impl SpillBatch {
         self.row_bytes.iter().sum()
     }
 
-    /// Token ids of all features.
+    /// Number of token ids of each feature.
+    pub(crate) fn tokens_by_feature(&self) -> impl Iterator<Item = u64> {
+        self.tokens.iter().map(|lists| lists.offsets.last().map_or(0, |&end| end as u64))
+    }
+
+    /// Number of token ids of all features.
     pub(crate) fn num_tokens(&self) -> u64 {
-        self.tokens.iter().map(|lists| lists.offsets.last().map_or(0, |&end| end as u64)).sum()
+        self.tokens_by_feature().sum()
     }
 
     /// Bytes held in memory, about.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seqio::{DataSource, SourceError, Split};
+use seqio::{SourceError, Split};
 
 use crate::commit;
 use crate::digest::digest_like;
@@ -153,7 +153,7 @@ impl CacheDir {
         }
         let mut reason = None;
         for cache in same_definition {
-            match source_state(&cache, input.source().as_ref(), split)? {
+            match source_state(&cache, input, split)? {
                 SourceState::Same => return Ok(Located::Fresh { cache, notice: None }),
                 SourceState::Absent => {
                     let notice = format!(
@@ -173,8 +173,7 @@ impl CacheDir {
             .max_by_key(|cache| cache.log().map_or(0, |log| log.finished_unix_seconds));
         Ok(match latest {
             Some(cache) => {
-                let changes = differences(&cache.manifest.definition, &input.definition());
-                let changes = if changes.is_empty() { vec!["a vocabulary file".to_owned()] } else { changes };
+                let changes = differences(&cache.manifest.cache_definition, &input.cache_definition());
                 Located::Stale { reason: format!("the definition changed: {}", changes.join("; ")) }
             }
             None => Located::Missing,
@@ -316,7 +315,8 @@ enum SourceState {
 
 /// Compares a split's sources with those a cache was made from: by path, size and time where these are as they were,
 /// else by content.
-fn source_state(cache: &Cache, source: &dyn DataSource, split: &Split) -> Result<SourceState, CacheError> {
+fn source_state(cache: &Cache, input: &dyn BuildInput, split: &Split) -> Result<SourceState, CacheError> {
+    let Some(source) = input.source().map(Arc::as_ref) else { return Ok(SourceState::Absent) };
     let name = split.to_string();
     let entry: &SplitManifest = &cache.manifest.splits[&name];
     let files = match source.files(split.name()) {

@@ -214,8 +214,8 @@ impl BuildInput for TinyTask {
         "team:tiny"
     }
 
-    fn source(&self) -> &Arc<dyn DataSource> {
-        &self.source
+    fn source(&self) -> Option<&Arc<dyn DataSource>> {
+        Some(&self.source)
     }
 
     fn cached_schema(&self) -> SchemaRef {
@@ -276,6 +276,10 @@ impl BuildInput for TinyTask {
 
     fn skips_bad_rows(&self) -> bool {
         self.skip_bad_rows
+    }
+
+    fn cache_definition(&self) -> serde_json::Value {
+        self.definition()
     }
 
     fn definition(&self) -> serde_json::Value {
