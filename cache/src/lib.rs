@@ -34,7 +34,7 @@ mod spill;
 mod stats;
 mod store;
 mod table;
-//mod task;
+mod task;
 #[cfg(test)]
 mod tests;
 mod verify;

@@ -28,7 +28,8 @@ impl BuildInput for Task {
     }
 
     fn vocab_sizes(&self) -> BTreeMap<String, usize> {
-        let size = |(name, feature): (&String, &seqio::Feature)| (name.clone(), feature.vocabulary.vocab_size());
+        let size =
+            |(name, feature): (&String, &seqio::Feature)| (name.clone(), feature.vocabulary.vocab_size());
         self.features().iter().map(size).collect()
     }
 
