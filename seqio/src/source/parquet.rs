@@ -669,7 +669,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(300))]
         #[test]
         fn a_damaged_file_is_read_or_refused_without_a_panic(
             flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
