@@ -13,7 +13,7 @@ use flate2::bufread::GzDecoder;
 use crate::source::{SourceError, SourceFile};
 
 /// Bytes read at once.
-const BLOCK_BYTES: usize = 64 << 10;
+pub(super) const BLOCK_BYTES: usize = 64 << 10;
 
 /// How a file is packed, by the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, ListArray, PrimitiveArray, StringArray};
+use arrow::array::{
+    ArrayBuilder, ArrayRef, BooleanArray, ListArray, PrimitiveArray, StringArray, StringBuilder,
+};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowPrimitiveType, Field, Float32Type, Float64Type, Int32Type, Int64Type};
 use arrow::error::ArrowError;
@@ -50,7 +52,17 @@ pub(super) struct JsonColumn<'c> {
 
 /// Values one after the other.
 enum Values {
-    String { bytes: Vec<u8>, ends: Vec<i32> },
+    /// Texts of whole rows, and the text of the row being read: a builder cannot be taken back, but what it has need
+    /// not be checked for UTF-8 again.
+    Text {
+        done: StringBuilder,
+        row: String,
+    },
+    /// Texts in lists.
+    Texts {
+        bytes: Vec<u8>,
+        ends: Vec<i32>,
+    },
     Int32(Vec<i32>),
     Int64(Vec<i64>),
     Float32(Vec<f32>),
@@ -62,7 +74,12 @@ impl<'c> JsonColumn<'c> {
     /// An empty column, with room for `num_bytes` of text if it is one.
     pub(super) fn new(name: &'c str, spec: ColumnSpec, num_bytes: usize) -> Self {
         let values = match spec.data.scalar() {
-            ScalarType::String => Values::String { bytes: Vec::with_capacity(num_bytes), ends: vec![0] },
+            ScalarType::String => match spec.data {
+                ColumnType::Scalar(_) => {
+                    Values::Text { done: StringBuilder::with_capacity(0, num_bytes), row: String::new() }
+                }
+                ColumnType::List(_) => Values::Texts { bytes: Vec::new(), ends: vec![0] },
+            },
             ScalarType::Int32 => Values::Int32(Vec::new()),
             ScalarType::Int64 => Values::Int64(Vec::new()),
             ScalarType::Float32 => Values::Float32(Vec::new()),
@@ -113,7 +130,7 @@ impl<'c> JsonColumn<'c> {
         self.valid.push(true);
     }
 
-    /// Takes back all rows, whole or begun, but the first `num_rows`.
+    /// Takes back what is beyond the first `num_rows` rows, which are those that were committed.
     pub(super) fn truncate(&mut self, num_rows: usize) {
         self.valid.truncate(num_rows);
         if self.is_list() {
@@ -122,6 +139,17 @@ impl<'c> JsonColumn<'c> {
             self.values.truncate(usize::try_from(end).expect("ends of lists are never negative"));
         } else {
             self.values.truncate(num_rows);
+        }
+    }
+
+    /// Keeps the row that has been read.
+    pub(super) fn commit(&mut self) {
+        if let Values::Text { done, row } = &mut self.values {
+            match self.valid.last() {
+                Some(true) => done.append_value(&*row),
+                _ => done.append_null(),
+            }
+            row.clear();
         }
     }
 
@@ -137,7 +165,8 @@ impl<'c> JsonColumn<'c> {
 impl Values {
     fn len(&self) -> usize {
         match self {
-            Self::String { ends, .. } => ends.len() - 1,
+            Self::Text { done, .. } => done.len(),
+            Self::Texts { ends, .. } => ends.len() - 1,
             Self::Int32(values) => values.len(),
             Self::Int64(values) => values.len(),
             Self::Float32(values) => values.len(),
@@ -148,7 +177,8 @@ impl Values {
 
     fn push(&mut self, value: &JsonValue<'_>) -> Result<(), Misfit> {
         match (self, value) {
-            (Self::String { bytes, ends }, JsonValue::String(text)) => {
+            (Self::Text { row, .. }, JsonValue::String(text)) => row.push_str(text),
+            (Self::Texts { bytes, ends }, JsonValue::String(text)) => {
                 bytes.extend_from_slice(text.as_bytes());
                 ends.push(index(bytes.len()));
             }
@@ -172,7 +202,8 @@ impl Values {
 
     fn push_default(&mut self) {
         match self {
-            Self::String { bytes, ends } => ends.push(index(bytes.len())),
+            Self::Text { .. } => {}
+            Self::Texts { bytes, ends } => ends.push(index(bytes.len())),
             Self::Int32(values) => values.push(0),
             Self::Int64(values) => values.push(0),
             Self::Float32(values) => values.push(0.0),
@@ -183,7 +214,8 @@ impl Values {
 
     fn truncate(&mut self, len: usize) {
         match self {
-            Self::String { bytes, ends } => {
+            Self::Text { row, .. } => row.clear(),
+            Self::Texts { bytes, ends } => {
                 ends.truncate(len + 1);
                 let end = ends.last().copied().unwrap_or(0);
                 bytes.truncate(usize::try_from(end).expect("ends of texts are never negative"));
@@ -204,7 +236,8 @@ impl Values {
             Ok(Arc::new(PrimitiveArray::<T>::try_new(ScalarBuffer::from(values), nulls)?))
         }
         match self {
-            Self::String { bytes, ends } => {
+            Self::Text { mut done, .. } => Ok(Arc::new(done.finish())),
+            Self::Texts { bytes, ends } => {
                 let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
                 Ok(Arc::new(StringArray::try_new(ends, Buffer::from_vec(bytes), nulls)?))
             }

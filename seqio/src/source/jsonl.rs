@@ -82,7 +82,10 @@ impl<'c> JsonTable<'c> {
     pub(super) fn push(&mut self, line: &str) -> Result<(), String> {
         let done = self.read(line).and_then(|()| self.fill_absent(line));
         match done {
-            Ok(()) => self.num_rows += 1,
+            Ok(()) => {
+                self.columns.iter_mut().for_each(JsonColumn::commit);
+                self.num_rows += 1;
+            }
             Err(_) => self.columns.iter_mut().for_each(|column| column.truncate(self.num_rows)),
         }
         done

@@ -13,7 +13,7 @@
 //! has one without records. Where a compressed stream is damaged, the line it breaks off in counts as a record (a
 //! bad one); where it breaks off between two lines there is such a record too.
 
-use crate::source::compression::{Blocks, Compression};
+use crate::source::compression::{BLOCK_BYTES, Blocks, Compression};
 use crate::source::{FileRanges, RANGE_BYTES, RawChunk, RawRecords, SourceError, SourceFile, SourceRange};
 
 /// Where files are cut. Tests cut small files at small sizes; every real source has the default.
@@ -181,7 +181,7 @@ impl LineChunks {
 
     /// The first `end` bytes of the buffer.
     fn take(&mut self, end: usize) -> Vec<u8> {
-        let mut rest = Vec::with_capacity(self.cutting.chunk_bytes.min(1 << 20) + (128 << 10));
+        let mut rest = Vec::with_capacity(self.cutting.chunk_bytes.min(1 << 20) + BLOCK_BYTES);
         rest.extend_from_slice(&self.buffer[end..]);
         self.buffer.truncate(end);
         self.at += end as u64;
@@ -336,6 +336,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn chunks_partition_the_file_however_it_is_read(
             bytes in file_bytes(), range_bytes in 1..40u64, chunk_bytes in 1..40usize,
