@@ -231,7 +231,8 @@ impl Registry {
             let error = DefinitionError::new(format!("there is no vocabulary `{name}`"));
             return Err(error.hint(vocabulary_hint(name, &self.vocabularies)).into());
         };
-        let open = open_vocabulary(known).map_err(|error| error.within(format!("vocabulary `{name}`")))?;
+        let open = open_vocabulary(known)
+            .map_err(|error| DefinitionErrors::from((*error).within(format!("vocabulary `{name}`"))))?;
         let open = Arc::new(OpenVocabulary::new(known.spec.clone(), open));
         self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::clone(&open));
         Ok(open)
@@ -375,7 +376,7 @@ fn problem_of_name(name: &str) -> Option<String> {
     None
 }
 
-fn open_vocabulary(known: &Known<VocabularySpec>) -> Result<SharedVocabulary, DefinitionError> {
+fn open_vocabulary(known: &Known<VocabularySpec>) -> Result<SharedVocabulary, Box<DefinitionError>> {
     let Known { spec, folder, locator } = known;
     let at_file = || locator.value(&[Part::Key(spec.kind().to_owned())]);
     let file = match spec.path() {
@@ -385,7 +386,7 @@ fn open_vocabulary(known: &Known<VocabularySpec>) -> Result<SharedVocabulary, De
             Some(read.map_err(|error| {
                 let problem = format!("cannot read `{}`: {error}", path.display());
                 let hint = "paths in a task file start from the folder that the file is in";
-                DefinitionError::new(problem).hint(hint).at(at_file())
+                Box::new(DefinitionError::new(problem).hint(hint).at(at_file()))
             })?)
         }
         None => None,
@@ -401,7 +402,7 @@ fn open_vocabulary(known: &Known<VocabularySpec>) -> Result<SharedVocabulary, De
             }
             _ => error.to_string(),
         };
-        DefinitionError::new(problem).at(place)
+        Box::new(DefinitionError::new(problem).at(place))
     })
 }
 

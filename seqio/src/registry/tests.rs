@@ -722,3 +722,29 @@ fn specs_are_written_and_read_back() {
     let text = toml::to_string(&full()).unwrap();
     assert_eq!(toml::from_str::<TaskFile>(&text).unwrap(), full());
 }
+
+/// The documentation of task files is true: every block is a task file, and says what the builder says.
+#[test]
+fn the_documented_task_files_are_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/task-files.md");
+    let text = fs::read_to_string(path).unwrap();
+    let blocks: Vec<&str> =
+        text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() >= 4);
+    for block in &blocks {
+        Registry::from_text("seqio.toml", *block).unwrap();
+    }
+    let built = TaskSpec::new(SourceSpec::jsonl([
+        ("train", "data/train-*.jsonl"),
+        ("validation", "data/valid.jsonl.gz"),
+    ]))
+    .feature("targets", FeatureSpec::tokens("bytes"))
+    .step(Rekey::new([("targets", "text")]))
+    .step(Tokenize::default())
+    .cache()
+    .step(AppendEosAfterTrim::default());
+    assert_eq!(toml::from_str::<TaskFile>(blocks[0]).unwrap().task["docs"], built);
+    for (op, _) in crate::preprocess::Step::TABLE {
+        assert!(text.contains(&format!("| `{op}` |")), "`{op}` is not documented");
+    }
+}
