@@ -9,54 +9,27 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use rayon::prelude::*;
+use std::sync::{Arc, Mutex};
 
 use crate::dataset::batch_sizes::BatchSizes;
 use crate::dataset::config::DatasetConfig;
 use crate::dataset::error::DatasetError;
-use crate::dataset::index::{IndexFile, RowIndex};
-use crate::dataset::iterator::{DatasetIterator, ReadWindows, Windows};
+use crate::dataset::index::IndexFile;
+use crate::dataset::iterator::{DatasetIterator, Windows};
+use crate::dataset::row_places::{KnownRows, RowPlace};
 use crate::dataset::state::{DatasetState, StreamPosition};
 use crate::dataset::store::ExampleStore;
 use crate::dataset::stream::{Stream, StreamTask};
-use crate::dataset::uncached::{OpenExamples, WindowReader};
 use crate::dataset::window::StoredWindows;
 use crate::fingerprint::Fingerprint;
-
-/// Windows that are counted at a time: enough for all cores, and few enough not to overshoot by much.
-const FIRST_COUNT: u64 = 64;
-const LAST_COUNT: u64 = 4096;
 
 /// The batches of one task, addressable by step.
 #[derive(Clone, Debug)]
 pub struct Dataset {
     pub(super) stream: Arc<Stream>,
     pub(super) windows: Arc<StoredWindows>,
-    index: Arc<Mutex<KnownRows>>,
-    index_file: IndexFile,
-}
-
-#[derive(Debug, Default)]
-struct KnownRows {
-    rows: RowIndex,
-    /// Whether the index file has been looked for.
-    loaded: bool,
-}
-
-/// Where a row is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RowPlace {
-    Window {
-        window: u64,
-        rows_before: u64,
-    },
-    /// The stream has only so many windows and rows.
-    After {
-        windows: u64,
-        rows: u64,
-    },
+    pub(super) index: Arc<Mutex<KnownRows>>,
+    pub(super) index_file: IndexFile,
 }
 
 impl Dataset {
@@ -183,83 +156,6 @@ impl Dataset {
         }
     }
 
-    /// Finds the window of a row, counting the rows of windows as far as need be.
-    pub(super) fn place_of(&self, row: u64) -> Result<RowPlace, DatasetError> {
-        if row == 0 && self.windows.num_windows() != Some(0) {
-            return Ok(RowPlace::Window { window: 0, rows_before: 0 });
-        }
-        if !self.config().is_packed() {
-            return Ok(self.place_of_unpacked(row));
-        }
-        self.with_index(
-            |rows| rows.num_rows() > row,
-            |rows| match rows.window_of(row) {
-                Some((window, rows_before)) => RowPlace::Window { window, rows_before },
-                None => RowPlace::After { windows: rows.num_windows(), rows: rows.num_rows() },
-            },
-        )
-    }
-
-    /// Rows in the windows before `window`.
-    pub(super) fn rows_before(&self, window: u64) -> Result<u64, DatasetError> {
-        if !self.config().is_packed() {
-            return Ok(self.windows.positions(window).start);
-        }
-        self.with_index(
-            |rows| rows.num_windows() >= window,
-            |rows| rows.rows_before(window).unwrap_or_else(|| rows.num_rows()),
-        )
-    }
-
-    /// Without packing a row is a position.
-    fn place_of_unpacked(&self, row: u64) -> RowPlace {
-        let window = row / self.stream.window;
-        let positions = self.windows.positions(window);
-        if positions.contains(&row) {
-            return RowPlace::Window { window, rows_before: positions.start };
-        }
-        let windows = self.windows.num_windows().unwrap_or(u64::MAX);
-        RowPlace::After { windows, rows: self.windows.positions(windows).start }
-    }
-
-    /// Looks something up in the index, after counting windows until it is known or the stream ends.
-    fn with_index<R>(
-        &self,
-        known: impl Fn(&RowIndex) -> bool,
-        look: impl FnOnce(&RowIndex) -> R,
-    ) -> Result<R, DatasetError> {
-        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known(&index.rows) && !std::mem::replace(&mut index.loaded, true) {
-            let stored = self.index_file.load(&self.stream.fingerprint);
-            index.rows = stored.filter(|rows| rows.num_windows() > 0).unwrap_or_default();
-        }
-        let counted_before = index.rows.num_windows();
-        let last = self.windows.num_windows().unwrap_or(u64::MAX);
-        let mut count = FIRST_COUNT;
-        let mut barren = 0;
-        while !known(&index.rows) && index.rows.num_windows() < last {
-            let from = index.rows.num_windows();
-            let to = from.saturating_add(count).min(last);
-            let rows = self.in_parallel(|| {
-                let windows = (from..to).into_par_iter();
-                windows
-                    .map(|window| self.windows.with_plan(window, |plan| plan.num_rows() as u32))
-                    .collect::<Vec<_>>()
-            })?;
-            barren = if rows.iter().all(|rows| *rows == 0) { barren + rows.len() as u64 } else { 0 };
-            if barren > self.windows.windows_an_epoch() && self.windows.num_windows().is_none() {
-                return Err(self.stream.no_tokens());
-            }
-            index.rows.extend(rows);
-            count = (count * 2).min(LAST_COUNT);
-        }
-        if index.rows.num_windows() > counted_before {
-            // Wherever it cannot be written it is counted again next time.
-            let _ = self.index_file.save(&self.stream.fingerprint, &index.rows);
-        }
-        Ok(look(&index.rows))
-    }
-
     /// Runs work on as many threads as the request says.
     pub(super) fn in_parallel<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R, DatasetError> {
         match self.config().threads {
@@ -273,79 +169,5 @@ impl Dataset {
                 Ok(pool.install(work))
             }
         }
-    }
-}
-
-/// The batches of a task without a cache: read and preprocessed on the fly, in the order of the source.
-///
-/// They are the batches of a cache that is kept in source order and streamed with `order = "storage"`. A later step is
-/// reached by reading up to it.
-pub struct UncachedDataset {
-    stream: Arc<Stream>,
-    open: OpenExamples,
-}
-
-impl std::fmt::Debug for UncachedDataset {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "UncachedDataset({})", self.stream.task)
-    }
-}
-
-impl UncachedDataset {
-    /// Checks the request. `open` begins to read an epoch of examples that have gone through the steps above the
-    /// cache boundary.
-    pub fn new(task: StreamTask, open: OpenExamples, config: DatasetConfig) -> Result<Self, DatasetError> {
-        if config.order != crate::dataset::OrderKind::Storage {
-            return Err(DatasetError::Setting {
-                setting: "order",
-                problem: format!(
-                    "without a cache only `storage` is possible, the order of the source, but it is `{}`; build a cache \
-                     to shuffle",
-                    config.order
-                ),
-            });
-        }
-        Ok(Self { stream: Arc::new(Stream::new(task, config)?), open })
-    }
-
-    /// All batches.
-    pub fn iter(&self) -> Result<DatasetIterator, DatasetError> {
-        self.iter_from(0)
-    }
-
-    /// The batches from `step` on; none if the stream ends before it.
-    pub fn iter_from(&self, step: u64) -> Result<DatasetIterator, DatasetError> {
-        let sizes = self.stream.config.batch_sizes.clone();
-        let row = sizes.row_of(step).ok_or_else(|| DatasetError::Setting {
-            setting: "step",
-            problem: format!("{step} is more than can be counted"),
-        })?;
-        let position = StreamPosition { step, row, window: 0, rows_before_window: 0 };
-        self.iterator(position, sizes)
-    }
-
-    /// The batches after a saved state.
-    pub fn resume(&self, state: &DatasetState) -> Result<DatasetIterator, DatasetError> {
-        state.check_stream(self.stream.fingerprint, &self.stream.words)?;
-        let sizes = state.batch_sizes.continued(state.step, &self.stream.config.batch_sizes);
-        self.iterator(state.position(), sizes)
-    }
-
-    fn iterator(&self, position: StreamPosition, sizes: BatchSizes) -> Result<DatasetIterator, DatasetError> {
-        let stream = &self.stream;
-        let features: Vec<String> = stream.features().iter().map(|feature| (*feature).to_owned()).collect();
-        let windows = ReadWindows {
-            writer: Arc::new(stream.writer(&features)?),
-            planner: stream.planner(),
-            barren: 0,
-            reader: WindowReader::new(
-                (&stream.task, &stream.config.split),
-                features,
-                stream.window,
-                stream.config.epochs,
-                Arc::clone(&self.open),
-            ),
-        };
-        DatasetIterator::new(Arc::clone(stream), Windows::Read(Box::new(windows)), position, sizes)
     }
 }

@@ -20,8 +20,8 @@ use crate::dataset::fill::{BatchPool, fill};
 use crate::dataset::infeed::{AtDrop, Dispatcher, Infeed, Stopped, caught};
 use crate::dataset::state::{DatasetState, StreamPosition};
 use crate::dataset::stream::Stream;
-use crate::dataset::uncached::WindowReader;
 use crate::dataset::window::{StoredWindows, Window};
+use crate::dataset::window_reader::WindowReader;
 
 /// Windows planned ahead, at most.
 const WINDOWS_AHEAD: usize = 4;

@@ -20,18 +20,20 @@ mod permutation;
 mod plan;
 #[cfg(test)]
 mod promise;
+mod row_places;
 mod state;
 mod store;
 mod stream;
 mod trace;
 mod uncached;
 mod window;
+mod window_reader;
 
 pub(crate) use permutation::Permutation;
 
 pub use batch_sizes::BatchSizes;
 pub use config::{DatasetConfig, Host};
-pub use dataset::{Dataset, UncachedDataset};
+pub use dataset::Dataset;
 pub use digest::Digest;
 pub use edits::SequenceEdits;
 pub use error::DatasetError;
@@ -43,4 +45,5 @@ pub use state::DatasetState;
 pub use store::{ExampleStore, StoreError};
 pub use stream::StreamTask;
 pub use trace::{PartTrace, PieceTrace, RowTrace, SightedPiece, Sighting, StepTrace};
-pub use uncached::{ExampleReader, OpenExamples, ReadError};
+pub use uncached::UncachedDataset;
+pub use window_reader::{ExampleReader, OpenExamples, ReadError};

@@ -153,7 +153,7 @@ fn rows(batches: &[Batch]) -> Vec<Digest> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn threads_and_read_ahead_change_nothing(case in case()) {
