@@ -15,12 +15,12 @@ before or after a crash, from the cache or computed on the fly.";
 const EXAMPLES: &str = "\
 Examples:
   seqio list                                   the tasks of ./seqio.toml
-  seqio explain docs                           the path from source to batch, before any data is read
+  seqio explain docs                           the path from source to batch
   seqio inspect docs -n 3                      tokens beside their text; needs no cache
   seqio cache build docs                       tokenize once, verified and shuffled
   seqio stats docs --lengths 2048              lengths, unknown tokens, how full packed rows get
   seqio batch docs --batch-size 8 --lengths 2048 --step 1000
-                                               what a model sees at step 1000, and where it came from
+                                               what a model sees then, and where it came from
   seqio stream docs --batch-size 8 --lengths 2048 --format arrow | python train.py
 
 A task file is TOML:
@@ -30,7 +30,11 @@ A task file is TOML:
   [task.docs]
   source   = { jsonl = { train = \"data/*.jsonl.gz\" }, columns = { text = \"string\" } }
   features = { targets = { vocabulary = \"t5\" } }
-  steps    = [{ op = \"rekey\", to_from = { targets = \"text\" } }, { op = \"tokenize\" }, { op = \"append_eos\" }]
+  steps    = [
+    { op = \"rekey\", to_from = { targets = \"text\" } },
+    { op = \"tokenize\" },
+    { op = \"append_eos\" },
+  ]
 
 Exit codes: 0 done, 1 an error, 2 a command line that makes no sense, 130 stopped by Ctrl-C.";
 
@@ -40,12 +44,14 @@ Exit codes: 0 done, 1 an error, 2 a command line that makes no sense, 130 stoppe
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
+    /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 /// What every command takes.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
 pub(crate) struct Global {
     /// Task file; may be given several times [default: seqio.toml]
     #[arg(short = 'f', long = "file", value_name = "FILE", global = true)]
@@ -107,8 +113,8 @@ Examples:
   seqio -f more.toml list tasks --json
   seqio list steps                  what can stand in `steps`")]
 pub(crate) struct ListArgs {
-    /// What to list
-    #[arg(value_enum, default_value = "tasks")]
+    /// What to list: tasks, steps or vocabularies
+    #[arg(value_enum, default_value = "tasks", hide_possible_values = true)]
     pub(crate) what: Listed,
     #[command(flatten)]
     pub(crate) json: Json,
@@ -154,9 +160,9 @@ pub(crate) struct Shape {
     /// Greatest length of each feature, as `targets=2048,inputs=512`; a bare number for a task with one feature
     #[arg(long, value_name = "LENGTHS", required = true)]
     pub(crate) lengths: Vec<LengthList>,
-    /// What the model is: decoder only (needs `targets`) or encoder-decoder (needs `inputs` and `targets`) [default:
-    /// what fits the task's features]
-    #[arg(long, value_name = "KIND")]
+    /// What the model is: `lm`, a decoder alone, reads `targets`; `enc_dec`, encoder and decoder, reads `inputs` and
+    /// `targets` [default: what fits the task's features]
+    #[arg(long, value_name = "KIND", hide_possible_values = true)]
     pub(crate) converter: Option<ConverterName>,
     /// How examples share rows: `best_fit` fills them best, `greedy` equals SeqIO's trim-and-pack, `none` gives each
     /// its own
@@ -227,7 +233,7 @@ pub(crate) enum OrderName {
 
 /// What a build takes.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Building a cache")]
+#[command(next_help_heading = "Threads, and building a cache")]
 pub(crate) struct BuildSettings {
     /// Threads [default: as many as there are cores]; changes no result
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -235,8 +241,9 @@ pub(crate) struct BuildSettings {
     /// Memory for sorting, as `256MiB`; changes no result
     #[arg(long, value_name = "SIZE", default_value = "2GiB")]
     pub(crate) memory: ByteSize,
-    /// Progress on standard error: `auto` draws bars on a terminal, and only there; `json` writes a line a second
-    #[arg(long, value_name = "HOW", default_value = "auto")]
+    /// Progress on standard error: `auto` draws a bar on a terminal, and only there; `plain` writes a line every few
+    /// seconds, `json` one a second; `none` nothing
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub(crate) progress: ProgressName,
     /// Take over a build that another host began and no longer works on
     #[arg(long)]
@@ -365,9 +372,11 @@ Formats:
 Examples:
   seqio stream docs --batch-size 8 --lengths 2048 --steps 2
   seqio stream docs --batch-size 8 --lengths 2048 --format arrow --state run.json | python train.py
-  seqio stream pairs --batch-size 32 --lengths inputs=256,targets=256 --epochs 1 --format npy --out batches
-  seqio stream docs --batch-size 8 --lengths 2048 --steps 100 --digest      a line a step: compare two machines
-  seqio stream docs --batch-size 8 --lengths 2048 --host 1/4 --digest=rows  a line a row: compare halves")]
+  seqio stream pairs --batch-size 32 --lengths inputs=256,targets=256 --epochs 1 --out rows.jsonl
+  seqio stream docs --batch-size 8 --lengths 2048 --steps 100 --digest
+                                               a line a step: compare two machines
+  seqio stream docs --batch-size 8 --lengths 2048 --host 1/4 --digest=rows
+                                               a line a row: compare the parts of hosts")]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) data: Data,
@@ -377,8 +386,8 @@ pub(crate) struct StreamArgs {
     pub(crate) shape: Shape,
     #[command(flatten)]
     pub(crate) run: RunRange,
-    /// Form of the batches [default: jsonl, with --digest none]
-    #[arg(long, value_name = "FORMAT", help_heading = "Output")]
+    /// Form of the batches: `jsonl`, `arrow`, `npy` or `none` [default: jsonl, with --digest none]
+    #[arg(long, value_name = "FORMAT", help_heading = "Output", hide_possible_values = true)]
     pub(crate) format: Option<FormatName>,
     /// Write to this file (for npy: folder) instead of standard output
     #[arg(long, value_name = "PATH", help_heading = "Output")]
@@ -390,6 +399,7 @@ pub(crate) struct StreamArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "steps",
+        hide_possible_values = true,
         help_heading = "Output"
     )]
     pub(crate) digest: Option<DigestName>,
@@ -413,7 +423,7 @@ pub(crate) struct RunRange {
     /// The rows of host h of H, hosts counted from 0
     #[arg(long, value_name = "h/H", default_value = "0/1")]
     pub(crate) host: HostShare,
-    /// Batches prepared ahead by the other threads; 0 prepares each when it is asked for [default: 16]
+    /// Batches prepared ahead by the other threads; 0 prepares each when it is asked for [default: 8]
     #[arg(long, value_name = "N")]
     pub(crate) read_ahead: Option<usize>,
     /// Compute from the source in its order, in bounded memory, without a cache (needs `--order storage`)
@@ -486,8 +496,8 @@ pub(crate) struct BatchArgs {
     /// Only this row of the batch, from 0
     #[arg(long, value_name = "R")]
     pub(crate) row: Option<usize>,
-    /// Show at most N tokens of a row
-    #[arg(long, value_name = "N", default_value_t = 120)]
+    /// Also show up to N tokens of each row, with segments, positions and loss weights
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) tokens: usize,
     #[command(flatten)]
     pub(crate) build: BuildSettings,
@@ -557,16 +567,16 @@ pub(crate) struct InspectArgs {
     /// How many examples (at stage `model`: rows)
     #[arg(short = 'n', long, value_name = "N", default_value_t = 3)]
     pub(crate) num: usize,
-    /// Where to look
+    /// Where to look: `raw`, `task` or `model`
     #[arg(long, value_name = "STAGE", default_value = "task", hide_possible_values = true)]
     pub(crate) stage: StageName,
     /// Greatest length of each feature, as `targets=2048,inputs=512`
     #[arg(long, value_name = "LENGTHS")]
     pub(crate) lengths: Vec<LengthList>,
-    /// What the model is, for stage `model` [default: what fits the task's features]
-    #[arg(long, value_name = "KIND")]
+    /// What the model is, for stage `model`: `lm` or `enc_dec` [default: what fits the task's features]
+    #[arg(long, value_name = "KIND", hide_possible_values = true)]
     pub(crate) converter: Option<ConverterName>,
-    /// How examples share rows, for stage `model`
+    /// How examples share rows, for stage `model`: `best_fit`, `greedy` or `none`
     #[arg(long, value_name = "HOW", default_value = "best_fit", hide_possible_values = true)]
     pub(crate) pack: PackName,
     /// Show at most N tokens of a sequence

@@ -1,4 +1,4 @@
-//! Lengths as a small picture, percentiles beside.
+//! Lengths as a small picture.
 //!
 //! ```text
 //!      1..=1     3  ▏
@@ -21,33 +21,6 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    /// Counts single lengths.
-    pub(crate) fn of_lengths(lengths: impl IntoIterator<Item = u32>) -> Self {
-        let mut counts = std::collections::BTreeMap::<u64, u64>::new();
-        for length in lengths {
-            *counts.entry(u64::from(length)).or_default() += 1;
-        }
-        Self { buckets: counts.into_iter().map(|(length, count)| (length, length, count)).collect() }
-    }
-
-    /// Number of sequences.
-    pub(crate) fn total(&self) -> u64 {
-        self.buckets.iter().map(|(_, _, count)| count).sum()
-    }
-
-    /// The smallest length that at least `percent` of a hundred sequences do not exceed (the upper end of its bucket).
-    pub(crate) fn percentile(&self, percent: u64) -> u64 {
-        let wanted = (u128::from(self.total()) * u128::from(percent)).div_ceil(100).max(1);
-        let mut seen = 0u128;
-        for (_, largest, count) in &self.buckets {
-            seen += u128::from(*count);
-            if seen >= wanted {
-                return *largest;
-            }
-        }
-        0
-    }
-
     /// The same counts in buckets 0, 1, 2..=3, 4..=7 …, from the first that is used to the last.
     fn by_powers_of_two(&self) -> Vec<(u64, u64, u64)> {
         let place = |length: u64| 64 - length.leading_zeros() as usize;
@@ -109,9 +82,9 @@ mod tests {
 
     #[test]
     fn lengths_are_drawn_by_powers_of_two() {
-        let lengths = [0u32, 1, 2, 3, 3, 5, 5, 5, 6, 7, 7, 17];
+        let buckets = vec![(0, 0, 1), (1, 1, 1), (2, 3, 3), (5, 5, 3), (6, 7, 3), (17, 17, 1)];
         let mut text = Vec::new();
-        Histogram::of_lengths(lengths).draw(&mut text, 2, 10).unwrap();
+        Histogram { buckets }.draw(&mut text, 2, 10).unwrap();
         insta::assert_snapshot!(String::from_utf8(text).unwrap(), @r"
                  0  1  █▋
                  1  1  █▋
@@ -120,14 +93,6 @@ mod tests {
            8 to 15  0
           16 to 31  1  █▋
         ");
-    }
-
-    #[test]
-    fn percentiles_are_lengths_that_occur() {
-        let histogram = Histogram::of_lengths(1..=100u32);
-        let all: Vec<u64> = [0, 1, 50, 99, 100].map(|percent| histogram.percentile(percent)).into();
-        assert_eq!(all, [1, 1, 50, 99, 100]);
-        assert_eq!(Histogram::default().percentile(50), 0);
     }
 
     #[test]

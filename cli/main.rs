@@ -1,15 +1,18 @@
 //! The `seqio` program: parse, run, report, exit code.
 
-#![allow(dead_code, unused_imports)]
-
 mod args;
+mod build;
 mod command;
 mod format;
 mod histogram;
 mod interrupt;
 mod measure;
+mod model_row;
 mod output;
+mod progress;
 mod report;
+mod session;
+mod shape;
 mod tokens;
 mod value;
 mod write;

@@ -81,9 +81,24 @@ pub(crate) struct Out {
     pub(crate) terminal: bool,
     /// Colour for standard output.
     pub(crate) paint: Paint,
-    /// Colour for standard error.
-    pub(crate) error_paint: Paint,
-    quiet: bool,
+    notes: Notes,
+}
+
+/// Tells the person what is no result, on standard error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Notes {
+    paint: Paint,
+    /// Whether nothing but errors is told.
+    pub(crate) quiet: bool,
+}
+
+impl Notes {
+    /// Tells something.
+    pub(crate) fn note(self, message: impl Display) {
+        if !self.quiet {
+            write_stderr(&format!("{} {message}\n", self.paint.text(Style::Note, "note:")));
+        }
+    }
 }
 
 impl Out {
@@ -95,8 +110,7 @@ impl Out {
             stdout: BufWriter::with_capacity(1 << 16, File::from(handle)),
             terminal,
             paint: Paint::new(colour, terminal),
-            error_paint: Paint::new(colour, io::stderr().is_terminal()),
-            quiet,
+            notes: Notes { paint: Paint::new(colour, io::stderr().is_terminal()), quiet },
         })
     }
 
@@ -109,11 +123,9 @@ impl Out {
         Ok(writeln!(self)?)
     }
 
-    /// Tells the person something that is no result, on standard error.
-    pub(crate) fn note(&self, message: impl Display) {
-        if !self.quiet {
-            write_stderr(&format!("{} {message}\n", self.error_paint.text(Style::Note, "note:")));
-        }
+    /// Where to tell things that are no results; independent of what is being written.
+    pub(crate) fn notes(&self) -> Notes {
+        self.notes
     }
 
     /// Width to wrap at: the terminal's, else 100.

@@ -11,6 +11,8 @@ use std::fmt::{self, Write as _};
 use std::io;
 use std::process::ExitCode;
 
+use seqio_cache::CacheError;
+
 use crate::output::{Paint, Style};
 
 /// Success.
@@ -94,6 +96,7 @@ pub(crate) fn text(error: &anyhow::Error, paint: Paint) -> Option<String> {
     let mut messages: Vec<String> = Vec::new();
     for cause in error.chain() {
         hints.extend(cause.downcast_ref::<Hinted>().map(|hinted| hinted.hint.clone()));
+        hints.extend(hint_of(cause));
         let (message, own_hints) = split_hints(&cause.to_string());
         hints.extend(own_hints);
         // Errors that print their source themselves would have it twice.
@@ -113,7 +116,8 @@ pub(crate) fn text(error: &anyhow::Error, paint: Paint) -> Option<String> {
             _ => writeln!(out, "  cause: {first}"),
         };
         for line in lines {
-            let _ = writeln!(out, "  {line}");
+            let indent = if place == 0 { "" } else { "  " };
+            let _ = writeln!(out, "{}", format!("{indent}{line}").trim_end());
         }
     }
     hints.dedup();
@@ -126,17 +130,21 @@ pub(crate) fn text(error: &anyhow::Error, paint: Paint) -> Option<String> {
     Some(out)
 }
 
-/// Takes lines `hint: …` out of a message that carries them.
+/// Takes the line `hint: …` out of a message that carries one. A list of mistakes keeps its hints where they are.
 fn split_hints(message: &str) -> (String, Vec<String>) {
-    let mut hints = Vec::new();
-    let mut kept: Vec<&str> = Vec::new();
-    for line in message.lines() {
-        match line.trim_start().strip_prefix("hint: ") {
-            Some(hint) => hints.push(hint.to_owned()),
-            None => kept.push(line),
-        }
+    let hint = |line: &str| line.trim_start().strip_prefix("hint: ").map(str::to_owned);
+    let hints: Vec<String> = message.lines().filter_map(hint).collect();
+    if hints.len() != 1 {
+        return (message.to_owned(), Vec::new());
     }
+    let kept: Vec<&str> = message.lines().filter(|line| hint(line).is_none()).collect();
     (kept.join("\n").trim_end().to_owned(), hints)
+}
+
+/// What a library knows to do about its own errors.
+fn hint_of(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let hinted = error.downcast_ref::<Hinted>().and_then(|hinted| hinted.error.downcast_ref::<CacheError>());
+    error.downcast_ref::<CacheError>().or(hinted)?.hint()
 }
 
 /// The exit code that goes with an error.
@@ -194,7 +202,7 @@ mod tests {
         let error = anyhow!("unknown field `feature`\n  --> seqio.toml:12\nhint: did you mean `features`?");
         insta::assert_snapshot!(plain(&error), @r"
         error: unknown field `feature`
-            --> seqio.toml:12
+          --> seqio.toml:12
 
         hint: did you mean `features`?
         ");

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use arrow::datatypes::DataType;
 use rustix::time::{ClockId, clock_gettime};
 use seqio::{DataSource, FileRanges, RawRecords, SourceRange, Split};
+use serde::Serialize;
 
 use crate::build::BuildConfig;
 use crate::columns::StoredColumns;
@@ -29,7 +30,7 @@ const MAX_MEASURED_BYTES: u64 = 64 << 20;
 const DISK_BYTES_A_SECOND: f64 = 500e6;
 
 /// What a build of one split would take. All but the free space is extrapolated from a sample.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The split.
     pub split: String,

@@ -30,6 +30,7 @@ mod merge;
 mod progress;
 mod reader;
 mod rows;
+mod sources;
 mod spill;
 mod stats;
 mod store;
@@ -50,6 +51,7 @@ pub use crate::manifest::{
 };
 pub use crate::progress::{BuildPhase, BuildProgress, BuildStatus, Commit, NoProgress};
 pub use crate::reader::CachedSplit;
+pub use crate::sources::SourcesNow;
 pub use crate::stats::{
     BadRowExample, BadRowStatistics, DamagedFile, FeatureStatistics, LengthBucket, SplitStatistics,
 };

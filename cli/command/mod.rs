@@ -1,11 +1,35 @@
 //! The commands, one a file.
 
-use crate::args::{Arguments, Command};
+mod batch;
+mod bench_cache;
+mod bench_infeed;
+mod cache;
+mod explain;
+mod find;
+mod inspect;
+mod list;
+mod plan;
+mod stats;
+mod stream;
+
+use crate::args::{Arguments, BenchCommand, Command};
 use crate::output::Out;
+use crate::session::Session;
 
 /// Runs a command.
-pub(crate) fn run(arguments: Arguments, _out: &mut Out) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: Arguments, out: &mut Out) -> anyhow::Result<()> {
+    let session = Session::new(arguments.global);
     match arguments.command {
-        _ => anyhow::bail!("not yet"),
+        Command::List(args) => list::run(&session, &args, out),
+        Command::Explain(args) => explain::run(&session, &args, out),
+        Command::Inspect(args) => inspect::run(&session, &args, out),
+        Command::Stats(args) => stats::run(&session, &args, out),
+        Command::Cache(command) => cache::run(&session, &command, out),
+        Command::Stream(args) => stream::run(&session, &args, out),
+        Command::Plan(args) => plan::run(&session, &args, out),
+        Command::Batch(args) => batch::run(&session, &args, out),
+        Command::Find(args) => find::run(&session, &args, out),
+        Command::Bench(BenchCommand::Cache(args)) => bench_cache::run(&session, &args, out),
+        Command::Bench(BenchCommand::Infeed(args)) => bench_infeed::run(&session, &args, out),
     }
 }

@@ -10,6 +10,7 @@ mod feature;
 mod fingerprint;
 mod locate;
 mod preprocess;
+mod read;
 mod registry;
 mod rng;
 mod source;
@@ -43,6 +44,7 @@ pub use crate::preprocess::{
     AppendEos, AppendEosAfterTrim, CustomStep, CustomSteps, Format, PRETOKENIZED_SUFFIX, PreprocessError,
     Preprocessor, Rekey, Step, StepContext, StepSettings, TokenEdit, Tokenize, Trim, token_type, type_name,
 };
+pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
 pub use crate::registry::Registry;
 pub use crate::source::{
     BadRow, ColumnSpec, ColumnType, DataSource, FileRanges, OnBadRow, ParsedChunk, RANGE_BYTES, RawChunk,

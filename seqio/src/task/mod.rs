@@ -153,6 +153,17 @@ impl Task {
         Ok(examples)
     }
 
+    /// Runs the steps above the boundary that stand before `tokenize`: what is left of an example is the text that an
+    /// encoder gets. A measure for how fast an encoder is by itself.
+    pub fn before_tokenize(&self, examples: Examples) -> Result<Examples, PreprocessError> {
+        let before = self.above.iter().take_while(|placed| placed.step.name() != "tokenize");
+        let mut examples = examples;
+        for placed in before {
+            examples = placed.step.apply(examples, &self.ctx).map_err(|error| self.in_step(placed, error))?;
+        }
+        Ok(examples)
+    }
+
     /// What the steps below the boundary do to each feature, in order. Lengths that the task fixes go before the
     /// run's; a step that depends on a length that neither gives leaves sequences as long as they are.
     pub fn token_edits(

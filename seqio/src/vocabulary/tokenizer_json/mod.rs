@@ -6,10 +6,6 @@
 //! gpt2    "<|endoftext|>"          -> [27, 91, 437, 1659, 5239, 91, 29]     special_tokens_in_text = "plain"
 //! ```
 //!
-//! Ids are those of Hugging Face's 0.23 on every code point and 22,672 hard lines with GPT-2, T5 and Mistral. With
-//! BERT's pre-tokenizer 143 rare marks that Unicode made punctuation after its version 8 are cut off from words, as
-//! Hugging Face's 1.0 does and 0.23 does not.
-//!
 //! What the file says of padding, truncation and tokens put around a sequence is not done here: steps do that.
 
 mod config;

@@ -1,0 +1,399 @@
+//! `seqio cache build | list | verify | remove`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use seqio::Split;
+use seqio_cache::{CacheDir, CacheInfo, CacheState, SplitReport, StorageOrder, VerifyReport, verify};
+use serde::Serialize;
+
+use crate::args::{CacheBuildArgs, CacheCommand, CacheListArgs, CacheRemoveArgs, CacheVerifyArgs};
+use crate::build::build;
+use crate::format::{amount, bytes, count, counted, duration};
+use crate::interrupt::Interrupt;
+use crate::output::{Align, Out, Table};
+use crate::report::WithHint as _;
+use crate::session::{INDEX_FOLDER, Session, build_config, check_split};
+
+/// Runs the command.
+pub(crate) fn run(session: &Session, command: &CacheCommand, out: &mut Out) -> anyhow::Result<()> {
+    match command {
+        CacheCommand::Build(args) if args.dry_run => estimate(session, args, out),
+        CacheCommand::Build(args) => build_caches(session, args, out),
+        CacheCommand::List(args) => list(session, args, out),
+        CacheCommand::Verify(args) => verify_caches(session, args, out),
+        CacheCommand::Remove(args) => remove(session, args, out),
+    }
+}
+
+/// What was built of a split.
+#[derive(Serialize)]
+struct Built<'a> {
+    task: &'a str,
+    split: &'a str,
+    folder: &'a Path,
+    was_fresh: bool,
+    pieces: u64,
+    pieces_reused: u64,
+    spill_bytes: u64,
+    examples: u64,
+    tokens: u64,
+    file_bytes: u64,
+    bad_rows: u64,
+}
+
+impl<'a> Built<'a> {
+    fn new(task: &'a str, report: &'a SplitReport) -> Self {
+        Self {
+            task,
+            split: &report.split,
+            folder: &report.folder,
+            was_fresh: report.was_fresh,
+            pieces: report.ranges.total,
+            pieces_reused: report.ranges.reused,
+            spill_bytes: report.ranges.spill_bytes,
+            examples: report.statistics.examples,
+            tokens: report.statistics.features.values().map(|feature| feature.tokens).sum(),
+            file_bytes: report.statistics.file_bytes,
+            bad_rows: report.statistics.bad_rows.count,
+        }
+    }
+}
+
+fn build_caches(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyhow::Result<()> {
+    let interrupt = Interrupt::listen()?;
+    let registry = session.registry()?;
+    let cache_dir = session.cache_dir();
+    // All tasks are looked at before the first is built: no mistake shows only after an hour.
+    let mut tasks = Vec::new();
+    for name in &args.tasks {
+        let task = registry.task(name)?;
+        let splits = splits_of(&task, &args.splits)?;
+        tasks.push((task, splits));
+    }
+    for (task, splits) in &tasks {
+        let began = Instant::now();
+        let report = build(&cache_dir, task, splits, &args.build, &interrupt, out.notes())?;
+        for split in &report.splits {
+            let built = Built::new(task.name(), split);
+            match args.json.wanted {
+                true => out.json(&built)?,
+                false => print_built(&built, began.elapsed(), out)?,
+            }
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn splits_of(task: &seqio::Task, wanted: &[String]) -> anyhow::Result<Vec<Split>> {
+    if wanted.is_empty() {
+        return task.source().splits().iter().map(|name| Ok(name.parse()?)).collect();
+    }
+    let splits: Vec<Split> = wanted.iter().map(|text| Ok(text.parse()?)).collect::<anyhow::Result<_>>()?;
+    splits.iter().try_for_each(|split| check_split(task, split))?;
+    Ok(splits)
+}
+
+fn print_built(built: &Built<'_>, took: Duration, out: &mut Out) -> anyhow::Result<()> {
+    let done = match built.was_fresh {
+        true => "is up to date".to_owned(),
+        false => format!("built in {}", duration(took)),
+    };
+    writeln!(
+        out,
+        "{} {}: {done}: {}, {} tokens, {} in {}",
+        built.task,
+        built.split,
+        counted(built.examples, "example"),
+        count(built.tokens),
+        bytes(built.file_bytes),
+        built.folder.display()
+    )?;
+    Ok(())
+}
+
+fn estimate(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyhow::Result<()> {
+    let interrupt = Interrupt::listen()?;
+    let registry = session.registry()?;
+    let cache_dir = session.cache_dir();
+    for name in &args.tasks {
+        let task = registry.task(name)?;
+        for split in splits_of(&task, &args.splits)? {
+            let estimate = cache_dir.estimate(&task, &split, &build_config(&args.build, &interrupt))?;
+            if args.json.wanted {
+                out.json(&estimate)?;
+                estimate.check_space(cache_dir.root())?;
+                continue;
+            }
+            let sampled =
+                format!("{} of {} records", count(estimate.sampled_records), count(estimate.records));
+            writeln!(out, "{name} {split}, from {sampled}:")?;
+            let tokens: u64 = estimate.tokens.values().sum();
+            let mut table = Table::new([("", Align::Left), ("", Align::Left)]);
+            table.row([
+                "source".into(),
+                format!("{} in {}", bytes(estimate.source_bytes), counted(estimate.files, "file")),
+            ]);
+            table.row(["examples".into(), format!("about {}", amount(estimate.examples as f64))]);
+            table.row(["tokens".into(), format!("about {}", amount(tokens as f64))]);
+            table.row(["cache".into(), format!("about {}", bytes(estimate.cache_bytes))]);
+            table.row([
+                "disk while it is built".into(),
+                format!("about {}, {} free", bytes(estimate.peak_bytes), bytes(estimate.free_bytes)),
+            ]);
+            let seconds = |seconds: f64| duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+            table.row([
+                "time".into(),
+                format!("about {}, {} of CPU", seconds(estimate.wall_seconds), seconds(estimate.cpu_seconds)),
+            ]);
+            let paint = out.paint;
+            table.write(out, paint, 2)?;
+            estimate.check_space(cache_dir.root())?;
+        }
+    }
+    Ok(())
+}
+
+/// A cache as `seqio cache list` shows it.
+#[derive(Serialize)]
+struct Listed {
+    task: String,
+    state: &'static str,
+    splits: Vec<String>,
+    examples: Option<u64>,
+    tokens: Option<u64>,
+    bytes: u64,
+    folder: PathBuf,
+    problem: Option<String>,
+}
+
+fn list(session: &Session, args: &CacheListArgs, out: &mut Out) -> anyhow::Result<()> {
+    let cache_dir = session.cache_dir();
+    let caches = caches_of(&cache_dir, &args.tasks)?;
+    let listed: Vec<Listed> = caches.iter().map(|info| listed(&cache_dir, info)).collect();
+    if args.json.wanted {
+        return out.json(&listed);
+    }
+    if listed.is_empty() {
+        return Ok(writeln!(out, "no caches in `{}`", cache_dir.root().display())?);
+    }
+    let mut table = Table::new([
+        ("task", Align::Left),
+        ("state", Align::Left),
+        ("splits", Align::Left),
+        ("examples", Align::Right),
+        ("tokens", Align::Right),
+        ("size", Align::Right),
+        ("folder", Align::Left),
+    ]);
+    let number = |number: Option<u64>| number.map_or(String::new(), count);
+    for line in &listed {
+        table.row([
+            line.task.clone(),
+            line.state.to_owned(),
+            line.splits.join(", "),
+            number(line.examples),
+            number(line.tokens),
+            bytes(line.bytes),
+            line.folder.display().to_string(),
+        ]);
+    }
+    let paint = out.paint;
+    table.write(out, paint, 0)?;
+    for line in listed.iter().filter_map(|line| Some((line, line.problem.as_ref()?))) {
+        writeln!(out, "\n{}: {}", line.0.folder.display(), line.1)?;
+    }
+    Ok(())
+}
+
+fn listed(cache_dir: &CacheDir, info: &CacheInfo) -> Listed {
+    let line = |state, splits, problem| Listed {
+        task: task_of(cache_dir, info),
+        state,
+        splits,
+        examples: None,
+        tokens: None,
+        bytes: info.bytes,
+        folder: info.folder.clone(),
+        problem,
+    };
+    match &info.state {
+        CacheState::Complete(manifest) => {
+            let splits = manifest.splits.values();
+            let shuffled = |order| if order == StorageOrder::Shuffled { " (shuffled)" } else { "" };
+            let names =
+                manifest.splits.iter().map(|(name, split)| format!("{name}{}", shuffled(split.order)));
+            Listed {
+                examples: Some(splits.clone().map(|split| split.examples()).sum()),
+                tokens: Some(
+                    splits
+                        .flat_map(|split| split.statistics.features.values())
+                        .map(|feature| feature.tokens)
+                        .sum(),
+                ),
+                ..line("complete", names.collect(), None)
+            }
+        }
+        CacheState::Unfinished { splits, running: true } => line("building", splits.clone(), None),
+        CacheState::Unfinished { splits, running: false } => line("unfinished", splits.clone(), None),
+        CacheState::Unreadable(problem) => line("unreadable", Vec::new(), Some(problem.clone())),
+    }
+}
+
+/// The task whose folder a cache is in.
+fn task_of(cache_dir: &CacheDir, info: &CacheInfo) -> String {
+    if let CacheState::Complete(manifest) = &info.state {
+        return manifest.task.clone();
+    }
+    let parent = info.folder.parent().unwrap_or(Path::new(""));
+    let below = parent.strip_prefix(cache_dir.root()).unwrap_or(parent);
+    below.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(":")
+}
+
+/// The caches of these tasks, or all; a task without any is an error.
+fn caches_of(cache_dir: &CacheDir, tasks: &[String]) -> anyhow::Result<Vec<CacheInfo>> {
+    let all = cache_dir.list()?;
+    if tasks.is_empty() {
+        return Ok(all);
+    }
+    let names: Vec<String> = all.iter().map(|info| task_of(cache_dir, info)).collect();
+    for task in tasks {
+        if !names.contains(task) {
+            let problem = anyhow::anyhow!("task `{task}` has no cache in `{}`", cache_dir.root().display());
+            return match seqio::nearest(task, names.iter().map(String::as_str)) {
+                Some(near) => Err(problem).hint(|| format!("did you mean `{near}`?")),
+                None => Err(problem).hint(|| format!("`seqio cache build {task}` makes one")),
+            };
+        }
+    }
+    Ok(all.into_iter().zip(names).filter(|(_, name)| tasks.contains(name)).map(|(info, _)| info).collect())
+}
+
+/// What was checked of a cache.
+#[derive(Serialize)]
+struct Verified {
+    folder: PathBuf,
+    shards: u64,
+    batches: u64,
+    bytes: u64,
+    problems: Vec<String>,
+}
+
+impl Verified {
+    fn new(folder: &Path, report: &VerifyReport) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            shards: report.shards,
+            batches: report.batches,
+            bytes: report.bytes,
+            problems: report.problems.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+fn verify_caches(session: &Session, args: &CacheVerifyArgs, out: &mut Out) -> anyhow::Result<()> {
+    let folders: Vec<PathBuf> = match &args.cache {
+        Some(folder) => vec![folder.clone()],
+        None => caches_of(&session.cache_dir(), &args.tasks)?
+            .into_iter()
+            .filter(|info| !matches!(info.state, CacheState::Unfinished { .. }))
+            .map(|info| info.folder)
+            .collect(),
+    };
+    if folders.is_empty() && !args.json.wanted {
+        writeln!(out, "no caches in `{}`", session.cache_dir().root().display())?;
+    }
+    let mut verified = Vec::new();
+    for folder in &folders {
+        let report = verify(folder, &|_| {});
+        let report = Verified::new(folder, &report);
+        if !args.json.wanted {
+            let what = format!(
+                "{}, {} in {}",
+                counted(report.shards, "shard"),
+                bytes(report.bytes),
+                folder.display()
+            );
+            match report.problems.len() as u64 {
+                0 => writeln!(out, "whole: {what}")?,
+                problems => writeln!(out, "DAMAGED ({}): {what}", counted(problems, "problem"))?,
+            }
+            report.problems.iter().try_for_each(|problem| writeln!(out, "  {problem}"))?;
+        }
+        verified.push(report);
+    }
+    if args.json.wanted {
+        out.json(&verified)?;
+    }
+    let damaged = verified.iter().filter(|report| !report.problems.is_empty()).count() as u64;
+    if damaged > 0 {
+        out.flush()?;
+        let problem = anyhow::anyhow!("{} of {} damaged", damaged, counted(folders.len() as u64, "cache"));
+        return Err(problem).hint(|| {
+            "remove a damaged cache with `seqio cache remove --cache FOLDER`, then build it again".to_owned()
+        });
+    }
+    Ok(())
+}
+
+fn remove(session: &Session, args: &CacheRemoveArgs, out: &mut Out) -> anyhow::Result<()> {
+    let cache_dir = session.cache_dir();
+    let folders: Vec<PathBuf> = match &args.cache {
+        Some(folder) => vec![folder.clone()],
+        None => {
+            let fresh =
+                if args.stale { fresh_folders(session, &cache_dir, &args.tasks)? } else { Vec::new() };
+            let caches = caches_of(&cache_dir, &args.tasks)?;
+            caches.into_iter().map(|info| info.folder).filter(|folder| !fresh.contains(folder)).collect()
+        }
+    };
+    if folders.is_empty() {
+        writeln!(out, "nothing to remove")?;
+    }
+    for folder in &folders {
+        if args.dry_run {
+            writeln!(out, "would remove {}", folder.display())?;
+            continue;
+        }
+        let freed =
+            cache_dir.remove(folder).with_context(|| format!("cannot remove `{}`", folder.display()))?;
+        writeln!(out, "removed {} ({})", folder.display(), bytes(freed))?;
+        remove_indexes(folder);
+    }
+    Ok(())
+}
+
+/// With the last cache of a task its indexes go too. What cannot be removed is found empty or stale next time.
+fn remove_indexes(folder: &Path) {
+    let Some(task_folder) = folder.parent() else { return };
+    let others = std::fs::read_dir(task_folder).into_iter().flatten().flatten();
+    let only_indexes = others
+        .map(|entry| entry.file_name())
+        .all(|name| name == INDEX_FOLDER || name.to_string_lossy().starts_with(".lock-"));
+    if only_indexes {
+        let _ = std::fs::remove_dir_all(task_folder.join(INDEX_FOLDER));
+        let _ = std::fs::remove_dir(task_folder);
+    }
+}
+
+/// The folders of the caches that are up to date.
+fn fresh_folders(session: &Session, cache_dir: &CacheDir, tasks: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+    let registry = session.registry()?;
+    let mut fresh = Vec::new();
+    for name in tasks {
+        let task = registry.task(name)?;
+        for info in caches_of(cache_dir, std::slice::from_ref(name))? {
+            let CacheState::Complete(manifest) = &info.state else { continue };
+            for split in manifest.splits.keys() {
+                let found = crate::session::find(cache_dir, &task, &split.parse()?)?;
+                if let seqio_cache::Found::Fresh { split, .. } = found {
+                    fresh.push(split.folder().to_owned());
+                }
+            }
+        }
+    }
+    Ok(fresh)
+}

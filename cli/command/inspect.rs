@@ -1,0 +1,333 @@
+//! `seqio inspect`: a few examples at some stage of the path, without a cache.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray as _};
+use arrow::datatypes::{DataType, Int32Type};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use seqio::{
+    Dataset, DatasetConfig, ExampleRow, ExampleStore, InMemoryExamples, OrderKind, ReadChunk, Split,
+    SplitReader, Task,
+};
+use seqio_cache::CachedSplit;
+use serde_json::{Map, Value, json};
+
+use crate::args::{InspectArgs, StageName};
+use crate::model_row::{ModelRow, rows};
+use crate::output::{Out, Style};
+use crate::report::usage;
+use crate::session::{Session, check_split, task_of_cache};
+use crate::shape;
+use crate::tokens::{Beside, TokenGrid, shown_piece, shown_text};
+use crate::value::LengthList;
+
+/// Examples read for stage `model`, at most: rows are packed from them.
+const EXAMPLES_FOR_ROWS: usize = 4096;
+
+/// An example with what is to be shown of it.
+struct Shown {
+    row: ExampleRow,
+    place: String,
+    columns: Vec<(String, ArrayRef)>,
+}
+
+/// Runs the command.
+pub(crate) fn run(session: &Session, args: &InspectArgs, out: &mut Out) -> anyhow::Result<()> {
+    let mut input = Input::open(session, args)?;
+    if args.stage == StageName::Model {
+        return model(&mut input, args, out);
+    }
+    let examples = input.examples(args.num, args.stage)?;
+    let task = input.task();
+    let edits = match args.stage {
+        StageName::Raw | StageName::Model => Default::default(),
+        StageName::Task => {
+            let features: Vec<String> = task.features().keys().cloned().collect();
+            let lengths = LengthList::resolve(&args.lengths, &features).map_err(usage)?;
+            task.token_edits(&lengths)?
+        }
+    };
+    let mut json = Vec::new();
+    for (number, example) in examples.iter().enumerate() {
+        let columns = example.columns.iter().map(|(name, column)| {
+            let edits = edits.get(name).map_or(&[][..], Vec::as_slice);
+            column_of(name, column, edits, &task)
+        });
+        let columns = columns.collect::<anyhow::Result<Vec<_>>>()?;
+        if args.json.wanted {
+            json.push(example_json(example, &columns, &task));
+            continue;
+        }
+        let title = format!("example {number}");
+        writeln!(
+            out,
+            "{}  {}  id {:?}",
+            out.paint.text(Style::Strong, title),
+            example.place,
+            example.row.id
+        )?;
+        columns.iter().try_for_each(|column| print_column(column, &task, args.tokens, out))?;
+        writeln!(out)?;
+    }
+    if args.json.wanted {
+        return out.json(&json);
+    }
+    if examples.is_empty() {
+        writeln!(out, "split `{}` has no examples", args.data.split)?;
+    }
+    Ok(())
+}
+
+/// Where examples are taken from: the source, or a cache folder.
+enum Input {
+    Source(Arc<Task>, Box<SplitReader>),
+    Cache(Arc<Task>, Arc<CachedSplit>),
+}
+
+impl Input {
+    fn open(session: &Session, args: &InspectArgs) -> anyhow::Result<Self> {
+        let split: Split = args.data.split.parse()?;
+        if let Some(folder) = &args.data.cache {
+            let (task, cache) = task_of_cache(folder, args.data.task.as_deref())?;
+            if args.stage == StageName::Raw {
+                return Err(usage(
+                    "a cache holds examples after the steps above its boundary, so there is no stage `raw`",
+                ));
+            }
+            return Ok(Self::Cache(task, Arc::new(cache.split(&split.to_string())?)));
+        }
+        let task = session.registry()?.task(args.data.task.as_deref().unwrap_or_default())?;
+        check_split(&task, &split)?;
+        let reader = SplitReader::new(Arc::clone(&task), &split)?;
+        let reader = if args.stage == StageName::Raw { reader.raw() } else { reader };
+        Ok(Self::Source(task, Box::new(reader)))
+    }
+
+    fn task(&self) -> Arc<Task> {
+        match self {
+            Self::Source(task, _) | Self::Cache(task, _) => Arc::clone(task),
+        }
+    }
+
+    /// The first examples, with their places.
+    fn examples(&mut self, num: usize, stage: StageName) -> anyhow::Result<Vec<Shown>> {
+        let mut shown = Vec::new();
+        match self {
+            Self::Cache(_, split) => {
+                let num = split.num_examples().min(num as u64);
+                let batch = split.examples(0..num)?;
+                for example in 0..num {
+                    let row = ExampleRow { id: split.id(example)?, origins: split.origins(example)? };
+                    let columns = columns_at(&batch, example as usize);
+                    shown.push(Shown { place: cached_place(split, &row), row, columns });
+                }
+            }
+            Self::Source(task, reader) => {
+                while shown.len() < num {
+                    let Some(chunk) = reader.next() else { break };
+                    let chunk = chunk?;
+                    for index in 0..chunk.examples.len().min(num - shown.len()) {
+                        let columns = columns_at(&chunk.examples.columns, index);
+                        let columns = match stage {
+                            StageName::Raw => columns,
+                            // What else the steps left over does not come out of the task.
+                            _ => columns.into_iter().filter(|(name, _)| is_shown(name, task)).collect(),
+                        };
+                        let row = chunk.examples.rows[index].clone();
+                        shown.push(Shown { place: place(reader, &chunk, &row)?, row, columns });
+                    }
+                }
+            }
+        }
+        Ok(shown)
+    }
+}
+
+fn is_shown(name: &str, task: &Task) -> bool {
+    task.features().contains_key(name) || name.ends_with(seqio::PRETOKENIZED_SUFFIX)
+}
+
+fn columns_at(batch: &arrow::array::RecordBatch, row: usize) -> Vec<(String, ArrayRef)> {
+    let schema = batch.schema();
+    let names = schema.fields().iter().map(|field| field.name().clone());
+    names.zip(batch.columns().iter().map(|column| column.slice(row, 1))).collect()
+}
+
+fn place(reader: &SplitReader, chunk: &ReadChunk, row: &ExampleRow) -> anyhow::Result<String> {
+    let Some(origin) = row.origins.first() else { return Ok(String::new()) };
+    let line = reader.line_of(chunk.range, origin.row)?;
+    let path = reader.files().get(chunk.range.file as usize).map_or(Path::new(""), |file| &file.path);
+    Ok(format!("{}:{line}", path.strip_prefix(".").unwrap_or(path).display()))
+}
+
+/// File and line of a cached example.
+pub(crate) fn cached_place(split: &CachedSplit, row: &ExampleRow) -> String {
+    let places = row
+        .origins
+        .iter()
+        .map(|origin| format!("{}:{}", split.file_name(origin).unwrap_or("?"), origin.row + 1));
+    places.collect::<Vec<_>>().join(", ")
+}
+
+/// A column of one example, as it is shown.
+struct ShownColumn {
+    name: String,
+    content: Content,
+}
+
+enum Content {
+    Tokens(Vec<i32>),
+    Text(Option<String>),
+    Other(String),
+}
+
+fn column_of(
+    name: &str,
+    column: &ArrayRef,
+    edits: &[seqio::TokenEdit],
+    task: &Task,
+) -> anyhow::Result<ShownColumn> {
+    let is_feature = task.features().contains_key(name);
+    let content = match column.data_type() {
+        DataType::List(item) if is_feature && *item.data_type() == DataType::Int32 => {
+            let ids = if column.is_null(0) { Vec::new() } else { ids_of(&column.as_list::<i32>().value(0)) };
+            Content::Tokens(edited(ids, edits))
+        }
+        DataType::Utf8 => {
+            Content::Text((!column.is_null(0)).then(|| column.as_string::<i32>().value(0).to_owned()))
+        }
+        _ => Content::Other(ArrayFormatter::try_new(column, &FormatOptions::default())?.value(0).to_string()),
+    };
+    Ok(ShownColumn { name: name.to_owned(), content })
+}
+
+fn ids_of(list: &ArrayRef) -> Vec<i32> {
+    list.as_primitive::<Int32Type>().values().to_vec()
+}
+
+/// What the steps below the cache boundary make of a sequence.
+fn edited(mut ids: Vec<i32>, edits: &[seqio::TokenEdit]) -> Vec<i32> {
+    for edit in edits {
+        match *edit {
+            seqio::TokenEdit::Trim { max_length } => ids.truncate(max_length),
+            seqio::TokenEdit::Append { id } => ids.push(id),
+        }
+    }
+    ids
+}
+
+fn print_column(column: &ShownColumn, task: &Task, limit: usize, out: &mut Out) -> anyhow::Result<()> {
+    let (paint, width) = (out.paint, out.width());
+    let name = paint.text(Style::Strong, &column.name);
+    match &column.content {
+        Content::Text(None) => writeln!(out, "  {name}: null")?,
+        Content::Text(Some(text)) => {
+            writeln!(out, "  {name}: {}", shown_text(text, limit.saturating_mul(8)))?
+        }
+        Content::Other(text) => writeln!(out, "  {name}: {}", shown_text(text, limit.saturating_mul(8)))?,
+        Content::Tokens(ids) => {
+            let count = crate::format::counted(ids.len() as u64, "token");
+            let Some(feature) = task.features().get(&column.name) else { return Ok(()) };
+            let vocabulary = feature.vocabulary.as_ref();
+            let text = shown_text(&vocabulary.decode(ids), limit.saturating_mul(4));
+            writeln!(out, "  {name}, {count}: {text}")?;
+            TokenGrid::new(ids, vocabulary, Beside::default(), limit).write(out, paint, 4, width)?;
+        }
+    }
+    Ok(())
+}
+
+fn example_json(example: &Shown, columns: &[ShownColumn], task: &Task) -> Value {
+    let mut features = Map::new();
+    for column in columns {
+        let value = match (&column.content, task.features().get(&column.name)) {
+            (Content::Tokens(ids), Some(feature)) => {
+                let vocabulary = feature.vocabulary.as_ref();
+                let pieces: Vec<String> = ids.iter().map(|id| shown_piece(*id, vocabulary)).collect();
+                json!({ "ids": ids, "pieces": pieces, "text": vocabulary.decode(ids) })
+            }
+            (Content::Tokens(ids), None) => json!(ids),
+            (Content::Text(text), _) => json!(text),
+            (Content::Other(text), _) => json!(text),
+        };
+        features.insert(column.name.clone(), value);
+    }
+    json!({ "id": format!("{:?}", example.row.id), "place": example.place, "columns": features })
+}
+
+/// Rows as a model sees them, packed from the first examples in their order.
+fn model(input: &mut Input, args: &InspectArgs, out: &mut Out) -> anyhow::Result<()> {
+    let task = input.task();
+    let converter = shape::converter(args.converter, &task)?;
+    if args.lengths.is_empty() {
+        return Err(usage(
+            "stage `model` needs `--lengths`, as `--lengths 512` or `--lengths inputs=512,targets=128`",
+        ));
+    }
+    let mut config = DatasetConfig::new(&args.data.split, converter, []);
+    config.lengths = shape::lengths(&args.lengths, converter)?;
+    config.packing = shape::packing(args.pack);
+    config.order = OrderKind::Storage;
+    config.epochs = Some(1);
+    config.read_ahead = 0;
+    config.batch_sizes = seqio::BatchSizes::constant(args.num.max(1) as u64);
+    let store: Arc<dyn ExampleStore> = match input {
+        Input::Cache(_, split) => Arc::clone(split) as Arc<dyn ExampleStore>,
+        Input::Source(_, reader) => {
+            let wanted =
+                config.lengths.values().map(|length| length.saturating_mul(args.num + 1)).max().unwrap_or(0);
+            let features = converter.task_features().iter().copied();
+            Arc::new(first_examples(reader, features, wanted)?)
+        }
+    };
+    if store.num_examples() == 0 {
+        return Ok(writeln!(out, "split `{}` has no examples", args.data.split)?);
+    }
+    let stream_task = shape::stream_task(&task, "inspected".to_owned(), &config.lengths)?;
+    let dataset = Dataset::new(stream_task, store, config)?;
+    let Some(batch) = dataset.iter()?.next().transpose()? else {
+        return Ok(writeln!(out, "split `{}` has no examples with tokens", args.data.split)?);
+    };
+    let shown: Vec<ModelRow<'_>> = rows(&batch).filter(|row| row.is_valid()).take(args.num).collect();
+    if args.json.wanted {
+        let shown: Vec<Value> = shown.iter().map(|row| row.json(&task)).collect();
+        return out.json(&shown);
+    }
+    for row in &shown {
+        row.print(&task, args.tokens, out)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Examples from the front of the split, until there are this many tokens in some feature.
+fn first_examples<'a>(
+    reader: &mut SplitReader,
+    features: impl Iterator<Item = &'a str> + Clone,
+    wanted: usize,
+) -> anyhow::Result<InMemoryExamples> {
+    let mut store = InMemoryExamples::new(features.clone());
+    let mut tokens = 0;
+    let mut count = 0;
+    while tokens < wanted && count < EXAMPLES_FOR_ROWS {
+        let Some(chunk) = reader.next() else { break };
+        let chunk = chunk?;
+        let to = chunk.examples.len().min(EXAMPLES_FOR_ROWS - count);
+        for row in 0..to {
+            store.append(&chunk.examples, row, row + 1)?;
+            count += 1;
+            let lengths = (0..store.features().len()).map(|feature| {
+                let mut length = [0];
+                store.lengths(feature, &[count as u64 - 1], &mut length);
+                length[0] as usize
+            });
+            tokens += lengths.max().unwrap_or(0);
+            if tokens >= wanted {
+                break;
+            }
+        }
+    }
+    Ok(store)
+}

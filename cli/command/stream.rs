@@ -1,0 +1,247 @@
+//! `seqio stream`: batches, one after the other, to whoever trains on them.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use anyhow::Context as _;
+use seqio::{Batch, DatasetIterator, DatasetState, Split, UncachedDataset};
+
+use crate::args::{Data, DigestName, FormatName, StreamArgs};
+use crate::interrupt::Interrupt;
+use crate::output::{Notes, Out, write_stderr};
+use crate::report::{Interrupted, WithHint as _, usage};
+use crate::session::{Opened, Session, Wanted, check_split};
+use crate::shape;
+use crate::write::{ArrowStream, BatchWriter, JsonLines, NpyFolder, create, write_atomically};
+
+/// Runs the command.
+pub(crate) fn run(session: &Session, args: &StreamArgs, out: &mut Out) -> anyhow::Result<()> {
+    let format = format(args);
+    check_output(args, format, out)?;
+    let interrupt = Interrupt::listen()?;
+    let notes = out.notes();
+    let batches = open(session, args, &interrupt, notes)?;
+    let first = batches.step();
+    let mut stream = Stream { batches, args, notes, written: 0 };
+    let ended = match (format, &args.out) {
+        (FormatName::None, _) => stream.write(&mut Digests { out, digest: args.digest }, None, &interrupt),
+        (FormatName::Npy, folder) => {
+            let mut folder = NpyFolder::create(folder.as_deref().unwrap_or(Path::new(".")))?;
+            stream.write(&mut folder, args.digest, &interrupt)
+        }
+        (format, None) => {
+            let mut writer = writer(format, out);
+            stream.write(writer.as_mut(), args.digest, &interrupt)
+        }
+        (format, Some(path)) => {
+            let mut writer = writer(format, BufWriter::with_capacity(1 << 20, create(path)?));
+            stream.write(writer.as_mut(), args.digest, &interrupt)
+        }
+    };
+    // A pipe that broke because the same Ctrl-C ended its reader is an interruption too.
+    if interrupt.asked() {
+        return Err(Interrupted { go_on: stream.go_on(first) }.into());
+    }
+    ended?;
+    stream.tell_end(first);
+    Ok(())
+}
+
+fn format(args: &StreamArgs) -> FormatName {
+    let default =
+        if args.digest.is_some() && args.out.is_none() { FormatName::None } else { FormatName::Jsonl };
+    args.format.unwrap_or(default)
+}
+
+/// Refuses what cannot be meant, before anything is built.
+fn check_output(args: &StreamArgs, format: FormatName, out: &Out) -> anyhow::Result<()> {
+    match (format, &args.out) {
+        (FormatName::Npy, None) => {
+            return Err(usage("`--format npy` writes a folder of files: name it with `--out DIR`"));
+        }
+        (FormatName::None, Some(_)) => {
+            return Err(usage("`--format none` writes nothing, so there is no `--out`"));
+        }
+        (FormatName::Arrow, None) if out.terminal => {
+            return Err(usage(
+                "an Arrow stream is not for a terminal: pipe it into a program, or use `--out FILE`",
+            ));
+        }
+        _ => {}
+    }
+    let endless = args.run.steps.is_none() && args.shape.epochs.and_then(|epochs| epochs.0).is_none();
+    let fills_disk = args.out.is_some() || (format != FormatName::None && out.is_regular_file());
+    if endless && fills_disk {
+        return Err(usage("the stream has no end and would fill the disk: add `--steps N` or `--epochs E`"));
+    }
+    Ok(())
+}
+
+/// The batches from where the stream is to begin.
+fn open(
+    session: &Session,
+    args: &StreamArgs,
+    interrupt: &Interrupt,
+    notes: Notes,
+) -> anyhow::Result<DatasetIterator> {
+    let state = match &args.state {
+        Some(path) => read_state(path)?,
+        None => None,
+    };
+    if args.run.no_cache {
+        let dataset = open_uncached(session, args)?;
+        return Ok(match &state {
+            Some(state) => dataset.resume(state).hint(|| state_hint(args))?,
+            None => dataset.iter_from(args.run.start)?,
+        });
+    }
+    let opened = open_data(session, &args.data, args, interrupt, notes)?;
+    let config = shape::config(&opened.task, opened.split.name(), &args.shape, args.batch_size)?;
+    let dataset = shape::dataset(&opened, shape::for_run(config, &args.run, args.build.threads))?;
+    Ok(match &state {
+        Some(state) => dataset.resume(state).hint(|| state_hint(args))?,
+        None => dataset.iter_from(args.run.start)?,
+    })
+}
+
+fn open_data(
+    session: &Session,
+    data: &Data,
+    args: &StreamArgs,
+    interrupt: &Interrupt,
+    notes: Notes,
+) -> anyhow::Result<Opened> {
+    let wanted = Wanted { task: data.task.as_deref(), cache: data.cache.as_deref(), split: &data.split };
+    session.open(wanted, &args.build, interrupt, notes)
+}
+
+fn open_uncached(session: &Session, args: &StreamArgs) -> anyhow::Result<UncachedDataset> {
+    let split: Split = args.data.split.parse()?;
+    let name = args.data.task.as_deref().unwrap_or_default();
+    let task = session.registry()?.task(name)?;
+    check_split(&task, &split)?;
+    let config = shape::config(&task, &split.to_string(), &args.shape, args.batch_size)?;
+    let config = shape::for_run(config, &args.run, args.build.threads);
+    let data = format!("{}-uncached", task.cache_fingerprint(seqio_cache::FORMAT_VERSION));
+    let stream_task = shape::stream_task(&task, data, &config.lengths)?;
+    UncachedDataset::new(stream_task, task.open_examples(&split), config)
+        .hint(|| "add `--order storage`, or leave out `--no-cache`".to_owned())
+}
+
+fn read_state(path: &Path) -> anyhow::Result<Option<DatasetState>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    };
+    let state =
+        DatasetState::from_json(&text).with_context(|| format!("cannot go on from `{}`", path.display()))?;
+    Ok(Some(state))
+}
+
+fn state_hint(args: &StreamArgs) -> String {
+    let path = args.state.as_deref().unwrap_or(Path::new("")).display();
+    format!("give the options it was saved with, or remove `{path}` to begin anew")
+}
+
+fn writer<'a>(format: FormatName, to: impl Write + 'a) -> Box<dyn BatchWriter + 'a> {
+    match format {
+        FormatName::Arrow => Box::new(ArrowStream::new(to)),
+        FormatName::Jsonl | FormatName::Npy | FormatName::None => Box::new(JsonLines::new(to)),
+    }
+}
+
+/// A stream on its way out.
+struct Stream<'a> {
+    batches: DatasetIterator,
+    args: &'a StreamArgs,
+    notes: Notes,
+    written: u64,
+}
+
+impl Stream<'_> {
+    /// Writes batches until the last one asked for, the end, or Ctrl-C. `digest` goes to standard error.
+    fn write(
+        &mut self,
+        writer: &mut dyn BatchWriter,
+        digest: Option<DigestName>,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<()> {
+        while self.args.run.steps.is_none_or(|steps| self.written < steps) && !interrupt.asked() {
+            let Some(batch) = self.batches.next() else { break };
+            let batch = batch?;
+            writer.write(&batch)?;
+            if let Some(digest) = digest {
+                write_stderr(&digest_lines(&batch, digest));
+            }
+            self.written += 1;
+            self.save()?;
+            self.batches.recycle(batch);
+        }
+        if self.written == 0 {
+            self.save()?;
+        }
+        writer.finish()
+    }
+
+    fn save(&self) -> anyhow::Result<()> {
+        match &self.args.state {
+            Some(path) => write_atomically(path, format!("{}\n", self.batches.state().to_json()).as_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    fn go_on(&self, first: u64) -> String {
+        let next = first + self.written;
+        match &self.args.state {
+            Some(path) => {
+                format!("run the same command again to go on at step {next}, kept in `{}`", path.display())
+            }
+            None => {
+                format!("go on with `--start {next}`; with `--state FILE` the next run does so by itself")
+            }
+        }
+    }
+
+    fn tell_end(&self, first: u64) {
+        let reached = self.args.run.steps.is_some_and(|steps| self.written >= steps);
+        if self.args.run.steps.is_some() && !reached {
+            self.notes.note(format!("the last epoch ended before step {}", first + self.written));
+        }
+        if self.batches.dropped_rows() > 0 {
+            let rows = crate::format::counted(self.batches.dropped_rows(), "row");
+            self.notes.note(format!("{rows} at the end did not fill a batch and were left out"));
+        }
+    }
+}
+
+/// Writes digests in place of batches.
+struct Digests<'a> {
+    out: &'a mut Out,
+    digest: Option<DigestName>,
+}
+
+impl BatchWriter for Digests<'_> {
+    fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
+        if let Some(digest) = self.digest {
+            self.out.write_all(digest_lines(batch, digest).as_bytes())?;
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        Ok(self.out.flush()?)
+    }
+}
+
+/// `step digest`, or `step row digest` for each row.
+fn digest_lines(batch: &Batch, digest: DigestName) -> String {
+    match digest {
+        DigestName::Steps => format!("{} {}\n", batch.step, batch.digest()),
+        DigestName::Rows => {
+            let rows = (batch.first_row..).zip(batch.row_digests());
+            rows.map(|(row, digest)| format!("{} {row} {digest}\n", batch.step)).collect()
+        }
+    }
+}

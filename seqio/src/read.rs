@@ -1,0 +1,316 @@
+//! A split read from front to back without a cache: raw, or through the steps above the cache boundary.
+//!
+//! ```text
+//! train[2:5] of a.jsonl (3 records), b.jsonl (9)   ->   a.jsonl:3, b.jsonl:1, b.jsonl:2
+//! ```
+//!
+//! The examples are those of a cache kept in the order of the source. Memory is that of a chunk.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::dataset::OpenExamples;
+use crate::example::Examples;
+use crate::preprocess::PreprocessError;
+use crate::source::{FileRanges, OnBadRow, RawChunk, RawChunks, SourceError, SourceFile, SourceRange};
+use crate::split::{Split, slice_windows};
+use crate::task::Task;
+
+/// Why a split cannot be read on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadSplitError {
+    /// The source cannot be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A record gives no example, and the task says to stop there.
+    #[error("{}, line {line}: {reason}", path.display())]
+    BadRow {
+        /// The file.
+        path: PathBuf,
+        /// The line, or row, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file ends before it should.
+    #[error("{}: {damage}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        damage: String,
+    },
+    /// A step failed on examples of a file.
+    #[error("{}, records from line {line} on: {error}", path.display())]
+    Step {
+        /// The file.
+        path: PathBuf,
+        /// The line of the first record of the chunk, counted from 1.
+        line: u64,
+        /// What the step said.
+        #[source]
+        error: Box<PreprocessError>,
+    },
+}
+
+/// Some consecutive examples of a split.
+#[derive(Clone, Debug)]
+pub struct ReadChunk {
+    /// The range that they are from; `Origin::row` counts in it.
+    pub range: SourceRange,
+    /// The examples.
+    pub examples: Examples,
+}
+
+/// The chunks of a split, in the order of the source.
+pub struct SplitReader {
+    task: Arc<Task>,
+    files: Vec<SourceFile>,
+    work: VecDeque<Work>,
+    /// Ordinals that belong to a slice, by file and start of the range; ranges outside it are not there.
+    slice: Option<BTreeMap<(u32, u64), Range<u64>>>,
+    chunks: Option<(u32, RawChunks)>,
+    raw: bool,
+    bad_rows: u64,
+}
+
+/// What is still to be read.
+#[derive(Debug)]
+struct Work {
+    file: u32,
+    /// `None` for a file that only one reader can run through.
+    range: Option<SourceRange>,
+}
+
+impl fmt::Debug for SplitReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SplitReader({}, {} files)", self.task.name(), self.files.len())
+    }
+}
+
+impl SplitReader {
+    /// Lists the files of a split. A slice counts the records of all of them.
+    pub fn new(task: Arc<Task>, split: &Split) -> Result<Self, ReadSplitError> {
+        let source = Arc::clone(task.source());
+        let files = source.files(split.name())?;
+        let mut work = VecDeque::new();
+        let mut counts = Vec::new();
+        for (index, file) in (0u32..).zip(&files) {
+            match source.ranges(file, index)? {
+                FileRanges::Known(ranges) => {
+                    work.extend(ranges.into_iter().map(|range| Work { file: index, range: Some(range) }));
+                }
+                FileRanges::Streamed => work.push_back(Work { file: index, range: None }),
+            }
+            if split.is_slice() {
+                counts.extend(source.count_records(file, index)?);
+            }
+        }
+        let slice = split.is_slice().then(|| {
+            let windows = slice_windows(split, &counts).into_iter();
+            windows.map(|(range, ordinals)| ((range.file, range.start), ordinals)).collect::<BTreeMap<_, _>>()
+        });
+        if let Some(slice) = &slice {
+            work.retain(|work| match work.range {
+                Some(range) => slice.contains_key(&(range.file, range.start)),
+                None => slice.range((work.file, 0)..=(work.file, u64::MAX)).next().is_some(),
+            });
+        }
+        Ok(Self { task, files, work, slice, chunks: None, raw: false, bad_rows: 0 })
+    }
+
+    /// Gives the examples as the source has them, before any step.
+    pub fn raw(mut self) -> Self {
+        self.raw = true;
+        self
+    }
+
+    /// The files of the split, which origins count.
+    pub fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+
+    /// Bad records skipped so far.
+    pub fn bad_rows(&self) -> u64 {
+        self.bad_rows
+    }
+
+    /// The 1-based line, or row, of a file at which the record with this ordinal of a range stands.
+    pub fn line_of(&self, range: SourceRange, ordinal: u64) -> Result<u64, ReadSplitError> {
+        Ok(self.task.source().line_of(self.file(range.file), range, ordinal)?)
+    }
+
+    fn file(&self, index: u32) -> &SourceFile {
+        &self.files[index as usize]
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<ReadChunk>, ReadSplitError> {
+        loop {
+            let Some((file, chunks)) = &mut self.chunks else {
+                let Some(work) = self.work.pop_front() else {
+                    return Ok(None);
+                };
+                self.chunks = Some((work.file, self.open(&work)?));
+                continue;
+            };
+            let file = *file;
+            match chunks.next() {
+                None => self.chunks = None,
+                Some(chunk) => {
+                    if let Some(read) = self.read(file, &chunk?)? {
+                        return Ok(Some(read));
+                    }
+                }
+            }
+        }
+    }
+
+    fn open(&self, work: &Work) -> Result<RawChunks, ReadSplitError> {
+        let slice = self.slice.clone();
+        let file = work.file;
+        let skip = move |start: u64| slice.as_ref().is_some_and(|slice| !slice.contains_key(&(file, start)));
+        let source = self.task.source();
+        Ok(source.read(self.file(file), file, work.range, Box::new(skip))?)
+    }
+
+    /// The examples of a chunk; `None` if it has none that are wanted.
+    fn read(&mut self, file: u32, chunk: &RawChunk) -> Result<Option<ReadChunk>, ReadSplitError> {
+        let range = chunk.range;
+        let wanted = match &self.slice {
+            None => 0..u64::MAX,
+            Some(slice) => match slice.get(&(range.file, range.start)) {
+                Some(ordinals) => ordinals.clone(),
+                None => return Ok(None),
+            },
+        };
+        let fails = self.task.on_bad_row() == OnBadRow::Fail;
+        let parsed = self.task.source().parse(self.file(file), chunk)?;
+        let bad: Vec<_> = parsed.bad_rows.iter().filter(|bad| wanted.contains(&bad.ordinal)).collect();
+        self.bad_rows += bad.len() as u64;
+        if let Some(bad) = bad.first().filter(|_| fails) {
+            let line = self.line_of(range, bad.ordinal)?;
+            return Err(ReadSplitError::BadRow { path: self.path(file), line, reason: bad.reason.clone() });
+        }
+        if let Some(damage) = chunk.damage.as_ref().filter(|_| fails) {
+            return Err(ReadSplitError::Damaged { path: self.path(file), damage: damage.clone() });
+        }
+        let examples = within(parsed.examples, &wanted);
+        if examples.is_empty() {
+            return Ok(None);
+        }
+        let examples = if self.raw {
+            examples
+        } else {
+            self.task.preprocess(examples).map_err(|error| {
+                // The step's own words matter more than a line that cannot be told.
+                let line = self.line_of(range, chunk.first_ordinal).unwrap_or(0);
+                ReadSplitError::Step { path: self.path(file), line, error: Box::new(error) }
+            })?
+        };
+        Ok(Some(ReadChunk { range, examples }))
+    }
+
+    fn path(&self, file: u32) -> PathBuf {
+        self.file(file).path.clone()
+    }
+}
+
+impl Iterator for SplitReader {
+    type Item = Result<ReadChunk, ReadSplitError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_chunk().transpose()
+    }
+}
+
+/// The examples whose records belong to a slice. Records of a chunk come in order.
+fn within(examples: Examples, wanted: &Range<u64>) -> Examples {
+    let ordinal = |row: &crate::example::ExampleRow| row.origins.first().map_or(0, |origin| origin.row);
+    let from = examples.rows.partition_point(|row| ordinal(row) < wanted.start);
+    let to = examples.rows.partition_point(|row| ordinal(row) < wanted.end);
+    if from == 0 && to == examples.len() {
+        return examples;
+    }
+    let columns = examples.columns.slice(from, to - from);
+    Examples { columns, rows: examples.rows[from..to].to_vec(), counts: examples.counts }
+}
+
+impl Task {
+    /// Opens a split of the task's source for reading without a cache, as an
+    /// [`UncachedDataset`](crate::UncachedDataset) asks for it: every call begins an epoch.
+    pub fn open_examples(self: &Arc<Self>, split: &Split) -> OpenExamples {
+        let (task, split) = (Arc::clone(self), split.clone());
+        Arc::new(move || {
+            let reader = SplitReader::new(Arc::clone(&task), &split)?;
+            Ok(Box::new(reader.map(|chunk| Ok(chunk?.examples))))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+
+    /// Two files of 3 and 2 lines, one of them bad.
+    fn task(on_bad_row: &str) -> (tempfile::TempDir, Arc<Task>) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.jsonl"), "{\"text\":\"a\"}\n\n{\"text\":\"c\"}\n").unwrap();
+        std::fs::write(folder.path().join("b.jsonl"), "{\"text\":1}\n{\"text\":\"e\"}\n").unwrap();
+        let text = format!(
+            "[vocabulary.bytes]\nbyte = true\n[task.docs]\nsource = {{ jsonl = {{ train = [\"a.jsonl\", \
+             \"b.jsonl\"] }}, columns = {{ text = \"string\" }}, on_bad_row = \"{on_bad_row}\" }}\n\
+             features = {{ targets = {{ vocabulary = \"bytes\" }} }}\n\
+             steps = [{{ op = \"rekey\", to_from = {{ targets = \"text\" }} }}, {{ op = \"tokenize\" }}]\n"
+        );
+        let registry = Registry::from_text(folder.path().join("seqio.toml"), text).unwrap();
+        let task = registry.task("docs").unwrap();
+        (folder, task)
+    }
+
+    fn ordinals(task: &Arc<Task>, split: &str) -> Vec<(u32, u64)> {
+        let reader = SplitReader::new(Arc::clone(task), &split.parse().unwrap()).unwrap();
+        reader
+            .flat_map(|chunk| {
+                let chunk = chunk.unwrap();
+                let file = chunk.range.file;
+                chunk.examples.rows.into_iter().map(move |row| (file, row.origins[0].row))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_split_is_read_in_the_order_of_its_files_without_bad_and_blank_records() {
+        let (_folder, task) = task("skip");
+        assert_eq!(ordinals(&task, "train"), [(0, 0), (0, 2), (1, 1)]);
+    }
+
+    #[test]
+    fn a_slice_counts_bad_and_blank_records() {
+        let (_folder, task) = task("skip");
+        assert_eq!(ordinals(&task, "train[1:4]"), [(0, 2)]);
+        assert_eq!(ordinals(&task, "train[4:]"), [(1, 1)]);
+        assert_eq!(ordinals(&task, "train[:1]"), [(0, 0)]);
+    }
+
+    #[test]
+    fn a_bad_record_stops_with_its_file_and_line() {
+        let (_folder, task) = task("fail");
+        let mut reader = SplitReader::new(Arc::clone(&task), &"train".parse().unwrap()).unwrap();
+        assert!(reader.next().unwrap().is_ok());
+        let error = reader.next().unwrap().unwrap_err().to_string();
+        assert!(error.contains("b.jsonl, line 1: "), "{error}");
+    }
+
+    #[test]
+    fn raw_examples_have_the_columns_of_the_source() {
+        let (_folder, task) = task("skip");
+        let mut reader = SplitReader::new(task, &"train".parse().unwrap()).unwrap().raw();
+        let chunk = reader.next().unwrap().unwrap();
+        assert_eq!(chunk.examples.columns.schema().field(0).name(), "text");
+    }
+}

@@ -1,0 +1,213 @@
+//! `seqio cache build | list | verify | remove`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Child;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Project, documents, files_below, wait_until};
+
+/// Names and bytes of a cache's files, but for the log of what varies.
+pub(crate) fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = files_below(folder).into_iter().filter(|path| !path.ends_with("build.log.json"));
+    files
+        .map(|path| {
+            let name = path.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read(path).unwrap())
+        })
+        .collect()
+}
+
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+}
+
+/// A task with enough text to be caught while it is encoded.
+fn large() -> Project {
+    let project = Project::new();
+    let text = documents(0..2000);
+    for file in 0..12 {
+        project.write(&format!("data/train-{file}.jsonl"), text.repeat(12));
+    }
+    project
+}
+
+#[test]
+fn a_build_says_what_it_made_and_a_second_finds_it_up_to_date() {
+    let project = Project::new();
+    let first = project.seqio("cache build docs").ok();
+    let shown = |text: String| {
+        let text = regex_time(&text);
+        text.lines()
+            .map(|line| line.split(" in seqio-cache").next().unwrap().to_owned() + "\n")
+            .collect::<String>()
+    };
+    insta::assert_snapshot!("build", shown(first.out()));
+    assert_eq!(first.err(), "", "no progress in a pipe");
+    insta::assert_snapshot!("build_again", shown(project.seqio("cache build docs").ok().out()));
+}
+
+/// `built in 12 ms` without the time.
+fn regex_time(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("built in ") {
+        let after = &rest[at + 9..];
+        let end = after.find(": ").unwrap();
+        out.push_str(&rest[..at]);
+        out.push_str("built in [time]");
+        rest = &after[end..];
+    }
+    out + rest
+}
+
+#[test]
+fn threads_and_memory_change_no_byte() {
+    let caches: Vec<_> = ["--threads 1", "--threads 4", "--threads 2 --memory 1MiB"]
+        .iter()
+        .map(|options| {
+            let project = Project::new();
+            project.seqio(&format!("cache build docs {options}")).ok();
+            content(&project.cache_of("docs"))
+        })
+        .collect();
+    assert!(caches[0].len() >= 4);
+    assert!(caches[0] == caches[1] && caches[0] == caches[2]);
+}
+
+#[test]
+fn progress_is_machine_readable_as_json() {
+    let ran = Project::new().seqio("cache build docs --split train --progress json").ok();
+    let lines: Vec<serde_json::Value> =
+        ran.err().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = lines.last().unwrap();
+    assert_eq!(last["finished"], true);
+    assert_eq!(last["examples"], 60);
+    assert_eq!(last["files"], 2);
+    assert!(last["tokens"].as_u64().unwrap() > 60);
+    let plain = Project::new().seqio("cache build docs --split train --progress plain").ok();
+    assert!(plain.err().contains("2/2 files"), "{}", plain.err());
+}
+
+#[test]
+fn a_dry_run_estimates_and_writes_nothing() {
+    let project = Project::new();
+    let estimates = project.seqio("cache build docs --dry-run --json").ok().json_lines();
+    assert_eq!(estimates.len(), 2);
+    let examples = estimates[0]["examples"].as_u64().unwrap();
+    assert!((30..=120).contains(&examples), "{examples}");
+    assert!(project.seqio("cache build docs --dry-run").ok().out().contains("tokens"));
+    assert!(files_below(&project.path("seqio-cache")).is_empty());
+}
+
+#[test]
+fn caches_are_listed_verified_and_removed() {
+    let project = Project::new();
+    assert_eq!(project.seqio("cache list").ok().out(), "no caches in `seqio-cache`\n");
+    project.seqio("cache build docs pairs").ok();
+    let listed = project.seqio("cache list --json").ok().json();
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    assert_eq!(listed[0]["task"], "docs");
+    assert_eq!(listed[0]["state"], "complete");
+    assert_eq!(listed[0]["examples"], 65);
+    assert!(project.seqio("cache list pairs").ok().out().contains("train (shuffled)"));
+    assert!(project.seqio("cache verify").ok().out().starts_with("whole: "));
+    assert!(project.seqio("cache remove docs --dry-run").ok().out().starts_with("would remove seqio-cache"));
+    assert!(project.seqio("cache remove docs").ok().out().starts_with("removed seqio-cache"));
+    assert!(!project.path("seqio-cache/docs").exists());
+    assert_eq!(project.seqio("cache list --json").ok().json().as_array().unwrap().len(), 1);
+    insta::assert_snapshot!(project.seqio("cache remove pars").fails(1));
+}
+
+#[test]
+fn only_stale_caches_go_when_asked_for() {
+    let project = Project::new();
+    project.seqio("cache build docs").ok();
+    project.write("data/train-1.jsonl", documents(40..70));
+    project.seqio("cache build docs").ok();
+    assert_eq!(project.seqio("cache list --json").ok().json().as_array().unwrap().len(), 2);
+    let removed = project.seqio("cache remove docs --stale").ok().out();
+    assert_eq!(removed.lines().count(), 1, "{removed}");
+    assert!(project.seqio("cache build docs").ok().out().contains("docs train: is up to date"));
+}
+
+#[test]
+fn caches_are_kept_where_the_option_or_the_environment_says() {
+    let project = Project::new();
+    project.seqio("cache build pairs --cache-dir elsewhere").ok();
+    assert!(!files_below(&project.path("elsewhere/pairs")).is_empty());
+    let mut command = project.command("cache build pairs");
+    project.run(command.env("SEQIO_CACHE_DIR", project.path("third"))).ok();
+    assert!(!files_below(&project.path("third/pairs")).is_empty());
+    assert!(!project.path("seqio-cache").exists());
+}
+
+#[test]
+fn ctrl_c_stops_cleanly_says_how_to_go_on_and_the_result_is_the_same() {
+    let project = large();
+    let whole = large();
+    whole.seqio("cache build docs --split train").ok();
+    let child = project.command("cache build docs --split train --progress json").spawn().unwrap();
+    let building = project.path("seqio-cache/docs");
+    wait_until("the build has begun", || !files_below(&building).is_empty());
+    signal(&child, Signal::INT);
+    let stopped = project.ended(child);
+    if stopped.code == Some(130) {
+        assert!(
+            stopped.err().contains("hint: run the same command again to go on from there"),
+            "{}",
+            stopped.err()
+        );
+    } else {
+        // The build was quicker than the signal.
+        assert_eq!(stopped.code, Some(0), "{}", stopped.err());
+    }
+    project.seqio("cache build docs --split train").ok();
+    assert!(content(&project.cache_of("docs")) == content(&whole.cache_of("docs")));
+}
+
+#[test]
+fn a_killed_build_goes_on_and_the_result_is_the_same() {
+    let whole = large();
+    whole.seqio("cache build docs --split train").ok();
+    let project = large();
+    let building = project.path("seqio-cache/docs");
+    for files in [2, 6, 10] {
+        let child = project.command("cache build docs --split train").spawn().unwrap();
+        let mut child = child;
+        wait_until("some work is committed", || {
+            files_below(&building).len() >= files || child.try_wait().unwrap().is_some()
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let last = project.seqio("cache build docs --split train").ok();
+    assert!(
+        last.err().contains("reused") || last.out().contains("is up to date"),
+        "{}{}",
+        last.out(),
+        last.err()
+    );
+    assert!(content(&project.cache_of("docs")) == content(&whole.cache_of("docs")));
+}
+
+#[test]
+fn a_second_builder_is_told_who_holds_the_cache() {
+    let project = large();
+    let first = project.command("cache build docs --split train").spawn().unwrap();
+    let building = project.path("seqio-cache/docs");
+    wait_until("the build has begun", || files_below(&building).len() >= 2);
+    signal(&first, Signal::STOP);
+    let second = project.seqio("cache build docs --split train");
+    signal(&first, Signal::CONT);
+    if second.code == Some(0) {
+        assert!(second.out().contains("is up to date"), "{}", second.out());
+    } else {
+        let message = second.fails(1);
+        assert!(message.contains("another job builds this cache"), "{message}");
+        assert!(message.contains("hint: wait for it to end, or stop it"), "{message}");
+    }
+    project.ended(first).ok();
+    assert!(project.seqio("cache build docs --split train").ok().out().contains("is up to date"));
+}

@@ -1,0 +1,16 @@
+//! The program as its users meet it: standard output, standard error and exit codes.
+
+mod support;
+
+mod batch;
+mod bench;
+mod cache;
+mod explain;
+mod faults;
+mod find;
+mod inspect;
+mod list;
+mod plan;
+mod stats;
+mod stream;
+mod usage;

@@ -1,0 +1,21 @@
+//! `seqio stats`.
+
+use crate::support::Project;
+
+#[test]
+fn a_cache_tells_lengths_unknown_tokens_and_how_full_rows_get() {
+    let project = Project::new();
+    project.seqio("cache build docs").ok();
+    insta::assert_snapshot!(project.seqio("stats docs --split validation --lengths 64").ok().out());
+}
+
+#[test]
+fn statistics_are_json_for_all_splits() {
+    let project = Project::new();
+    let stats = project.seqio("stats docs --lengths 64 --lengths 128 --json").ok().json();
+    assert_eq!(stats[0]["split"], "train");
+    assert_eq!(stats[0]["examples"], 60);
+    assert_eq!(stats[1]["split"], "validation");
+    assert_eq!(stats[0]["forecasts"].as_array().unwrap().len(), 2);
+    assert!(stats[0]["forecasts"][0]["fill"]["targets"].as_f64().unwrap() > 0.5);
+}
