@@ -1,4 +1,32 @@
 //! seqio: tasks, vocabularies, preprocessing, order, packing and batches for language-model data.
+//!
+//! ```text
+//! source → steps above the boundary → [cache] → order → steps below → windows of rows → converter → batch
+//! ```
+//!
+//! Batch `s` is a pure function of (definition, data, seed, batch size, `s`): the same on any number of threads and
+//! hosts, before and after a restart.
+//!
+//! A task is defined in a task file or by [`TaskSpec`]'s builder, checked and opened by a [`Registry`], and shown by
+//! [`explain`]. The crate `seqio-cache` stores what its steps above the boundary give; a [`Dataset`] makes batches of it:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use seqio::{Converter, Dataset, DatasetConfig, InMemoryExamples, StreamTask};
+//!
+//! // What a cache holds, here in memory: three examples.
+//! let examples = InMemoryExamples::of([("targets", vec![vec![3, 9, 1], vec![4, 1], vec![5, 6, 7, 1]])]);
+//! let task = StreamTask { name: "docs".to_owned(), data: "first".to_owned(), edits: Default::default() };
+//! let config = DatasetConfig::new("train", Converter::Lm, [("targets", 8)]).batch_size(1).epochs(1).seed(7);
+//! let dataset = Dataset::new(task, Arc::new(examples), config)?;
+//!
+//! let batches: Vec<_> = dataset.iter()?.collect::<Result<_, _>>()?;
+//! assert_eq!(batches.len(), 2, "nine ids, packed into rows of eight");
+//! let again: Vec<_> = dataset.iter_from(1)?.collect::<Result<_, _>>()?;
+//! assert_eq!(again, batches[1..], "any step can be visited");
+//! # Ok::<(), seqio::DatasetError>(())
+//! ```
 
 mod batch;
 mod convert;

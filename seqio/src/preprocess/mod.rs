@@ -12,6 +12,8 @@ mod error;
 mod format;
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod laws;
 mod rekey;
 mod tokenize;
 mod trim;

@@ -748,3 +748,32 @@ fn the_documented_task_files_are_read() {
         assert!(text.contains(&format!("| `{op}` |")), "`{op}` is not documented");
     }
 }
+
+#[test]
+fn a_task_may_use_the_vocabularies_of_another_file() {
+    let (folder, first) = folder("[vocabulary.bytes]\nbyte = true\n");
+    let second = folder.path().join("tasks.toml");
+    fs::write(&second, format!("[task.docs]\n{GOOD}")).unwrap();
+    Registry::load(&[&second, &first]).unwrap().check().unwrap();
+    assert!(Registry::load(&[&second]).is_err());
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(256))]
+    #[test]
+    fn no_text_makes_the_reader_panic(
+        cuts in proptest::collection::vec((0..FULL.len(), 0..12usize, "[a-z0-9=\\[\\]{}\"\n., é-]{0,3}"), 1..4),
+    ) {
+        let mut text = FULL.replace("jsonl\"", "jsonl.absent\"");
+        for (at, length, inserted) in cuts {
+            let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let end = (at + length).min(text.len());
+            let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
+            text.replace_range(at..end, &inserted);
+        }
+        match Registry::from_text("absent/seqio.toml", text) {
+            Ok(registry) => { let _ = registry.check().map_err(|errors| errors.to_string()); }
+            Err(errors) => assert!(!errors.to_string().is_empty()),
+        }
+    }
+}
