@@ -15,12 +15,13 @@ use crate::dataset::batch_sizes::BatchSizes;
 use crate::dataset::config::DatasetConfig;
 use crate::dataset::error::DatasetError;
 use crate::dataset::index::IndexFile;
-use crate::dataset::iterator::{DatasetIterator, Windows};
+use crate::dataset::iterator::DatasetIterator;
 use crate::dataset::row_places::{KnownRows, RowPlace};
 use crate::dataset::state::{DatasetState, StreamPosition};
 use crate::dataset::store::ExampleStore;
 use crate::dataset::stream::{Stream, StreamTask};
 use crate::dataset::window::StoredWindows;
+use crate::dataset::window_source::Windows;
 use crate::fingerprint::Fingerprint;
 
 /// The batches of one task, addressable by step.

@@ -5,26 +5,20 @@
 //! iterator.state()                          after batch s: goes on with s + 1, here or elsewhere
 //! ```
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
-
 use crate::batch::Batch;
-use crate::convert::{RowWriter, WindowPlanner};
+use crate::dataset::ahead::{Ahead, Delivery};
 use crate::dataset::batch_sizes::BatchSizes;
-use crate::dataset::cursor::{Cursor, NoStep, Rows as _};
+use crate::dataset::cursor::{Cursor, NoStep};
 use crate::dataset::error::DatasetError;
 use crate::dataset::fill::{BatchPool, fill};
-use crate::dataset::infeed::{AtDrop, Dispatcher, Infeed, Stopped, caught};
+use crate::dataset::infeed::{AtDrop, Infeed, Stopped, caught};
 use crate::dataset::state::{DatasetState, StreamPosition};
 use crate::dataset::stream::Stream;
-use crate::dataset::window::{StoredWindows, Window};
-use crate::dataset::window_reader::WindowReader;
-
-/// Windows planned ahead, at most.
-const WINDOWS_AHEAD: usize = 4;
+use crate::dataset::window::Window;
+use crate::dataset::window_source::Windows;
 
 /// Batches in order, from some step on.
 ///
@@ -45,28 +39,6 @@ enum Work {
     /// On the consumer's thread.
     Here(Box<(Cursor<Window>, Windows)>),
     Ahead(Infeed<Delivery>),
-}
-
-/// Where windows come from.
-pub(crate) enum Windows {
-    Stored(Arc<StoredWindows>),
-    Read(Box<ReadWindows>),
-}
-
-/// Windows of examples that are read in order.
-pub(crate) struct ReadWindows {
-    pub(crate) reader: WindowReader,
-    pub(crate) planner: WindowPlanner,
-    pub(crate) writer: Arc<RowWriter>,
-    /// Windows without a row, one after the other, up to here.
-    pub(crate) barren: u64,
-}
-
-/// What reaches the consumer.
-enum Delivery {
-    Batch(Result<Batch, DatasetError>, StreamPosition),
-    End { dropped_rows: u64 },
-    Failed(DatasetError),
 }
 
 impl std::fmt::Debug for DatasetIterator {
@@ -204,149 +176,5 @@ impl Iterator for DatasetIterator {
                 Some(Err(error))
             }
         }
-    }
-}
-
-impl Windows {
-    fn writer(&self) -> Arc<RowWriter> {
-        match self {
-            Self::Stored(stored) => Arc::clone(&stored.writer),
-            Self::Read(read) => Arc::clone(&read.writer),
-        }
-    }
-
-    fn window(&mut self, stream: &Stream, index: u64) -> Result<Option<Arc<Window>>, DatasetError> {
-        let planned = match self {
-            Self::Stored(stored) => caught(|| Ok(stored.window(index))),
-            Self::Read(read) => caught(|| read.window(stream, index)),
-        };
-        let planned =
-            planned.unwrap_or_else(|message| Err(stream.panicked(format!("window {index}"), message)));
-        Ok(planned?.map(Arc::new))
-    }
-}
-
-impl ReadWindows {
-    fn window(&mut self, stream: &Stream, index: u64) -> Result<Option<Window>, DatasetError> {
-        let Some(examples) = self.reader.read(index)? else {
-            return Ok(None);
-        };
-        let window = Window::of_store(&mut self.planner, Arc::clone(&self.writer), Arc::new(examples), index);
-        self.barren = if window.num_rows() == 0 { self.barren + 1 } else { 0 };
-        let epoch = self.reader.windows_an_epoch().filter(|_| stream.config.epochs.is_none());
-        match epoch {
-            Some(windows) if self.barren > windows => Err(stream.no_tokens()),
-            _ => Ok(Some(window)),
-        }
-    }
-}
-
-/// The dispatcher: walks over the steps and gives out their work.
-struct Ahead {
-    stream: Arc<Stream>,
-    pool: Arc<BatchPool>,
-    threads: usize,
-}
-
-/// Why the dispatcher has no window.
-enum NoWindow {
-    Stopped,
-    Failed(DatasetError),
-}
-
-impl Ahead {
-    fn run(
-        self,
-        dispatcher: &Dispatcher<Delivery>,
-        mut cursor: Cursor<Window>,
-        mut windows: Windows,
-    ) -> Result<(), Stopped> {
-        let writer = windows.writer();
-        if let Windows::Read(read) = &mut windows {
-            read.reader.stop_at(dispatcher.stop_flag());
-        }
-        let mut asked = Asked { next: None, waiting: VecDeque::new() };
-        loop {
-            let step = cursor.next(|index| match &mut windows {
-                Windows::Stored(stored) => asked.window(dispatcher, stored, index, self.threads),
-                Windows::Read(_) => windows.window(&self.stream, index).map_err(NoWindow::Failed),
-            });
-            let step = match step {
-                Ok(step) => step,
-                Err(NoStep::End) => {
-                    return dispatcher.hand_over(Delivery::End { dropped_rows: cursor.dropped_rows() });
-                }
-                Err(NoStep::Barren) => {
-                    return dispatcher.hand_over(Delivery::Failed(self.stream.no_tokens()));
-                }
-                Err(NoStep::Failed(NoWindow::Failed(error))) => {
-                    return dispatcher.hand_over(Delivery::Failed(error));
-                }
-                Err(NoStep::Failed(NoWindow::Stopped)) => return Err(Stopped),
-            };
-            let (stream, pool, writer) =
-                (Arc::clone(&self.stream), Arc::clone(&self.pool), Arc::clone(&writer));
-            let (number, after, owner) = (step.step, step.after, Arc::clone(&self.stream));
-            dispatcher.deliver(
-                move || Delivery::Batch(fill(&stream, &writer, &step, &pool), after),
-                move |message| Delivery::Batch(Err(owner.panicked(format!("step {number}"), message)), after),
-            )?;
-        }
-    }
-}
-
-type Planned = Result<Option<Window>, DatasetError>;
-
-/// Windows that workers are planning, in order.
-struct Asked {
-    next: Option<u64>,
-    waiting: VecDeque<Receiver<Planned>>,
-}
-
-impl Asked {
-    /// Window `index`, which follows the last one; others after it are asked for ahead.
-    fn window(
-        &mut self,
-        dispatcher: &Dispatcher<Delivery>,
-        windows: &Arc<StoredWindows>,
-        index: u64,
-        threads: usize,
-    ) -> Result<Option<Arc<Window>>, NoWindow> {
-        debug_assert!(self.next.is_none_or(|next| next == index), "windows are asked for in order");
-        let first = self.next.is_none();
-        if self.waiting.is_empty() {
-            self.ask(dispatcher, windows, index)?;
-        }
-        let Some(planned) = self.waiting.pop_front() else {
-            return Ok(None);
-        };
-        self.next = Some(index + 1);
-        let planned = planned.recv().map_err(|_| NoWindow::Stopped)?;
-        // Not with the first window, so that the first batches need not wait for plans of later ones.
-        if !first {
-            while self.waiting.len() < threads.min(WINDOWS_AHEAD) {
-                let next = index + 1 + self.waiting.len() as u64;
-                if windows.num_windows().is_some_and(|last| next >= last) {
-                    break;
-                }
-                self.ask(dispatcher, windows, next)?;
-            }
-        }
-        Ok(planned.map_err(NoWindow::Failed)?.map(Arc::new))
-    }
-
-    fn ask(
-        &mut self,
-        dispatcher: &Dispatcher<Delivery>,
-        windows: &Arc<StoredWindows>,
-        index: u64,
-    ) -> Result<(), NoWindow> {
-        let (windows, stream) = (Arc::clone(windows), Arc::clone(&windows.stream));
-        let planned = dispatcher.ask(
-            move || Ok(windows.window(index)),
-            move |message| Err(stream.panicked(format!("window {index}"), message)),
-        );
-        self.waiting.push_back(planned.map_err(|Stopped| NoWindow::Stopped)?);
-        Ok(())
     }
 }

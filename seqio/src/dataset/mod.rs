@@ -1,5 +1,6 @@
 //! From stored examples to batches: order, windows, packing, batches, state.
 
+mod ahead;
 mod batch_sizes;
 mod config;
 mod cursor;
@@ -28,6 +29,7 @@ mod trace;
 mod uncached;
 mod window;
 mod window_reader;
+mod window_source;
 
 pub(crate) use permutation::Permutation;
 

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use crate::dataset::batch_sizes::BatchSizes;
 use crate::dataset::config::DatasetConfig;
 use crate::dataset::error::DatasetError;
-use crate::dataset::iterator::{DatasetIterator, ReadWindows, Windows};
+use crate::dataset::iterator::DatasetIterator;
 use crate::dataset::order::OrderKind;
 use crate::dataset::state::{DatasetState, StreamPosition};
 use crate::dataset::stream::{Stream, StreamTask};
 use crate::dataset::window_reader::{OpenExamples, WindowReader};
+use crate::dataset::window_source::{ReadWindows, Windows};
 
 /// The batches of a task without a cache: read and preprocessed on the fly, in the order of the source.
 ///
