@@ -407,7 +407,8 @@ mod tests {
             let file = &source.files("train").unwrap()[0];
             let mut records = 0;
             for chunk in source.read(file, 0, None, Box::new(|_| false)).unwrap() {
-                let chunk = chunk.unwrap();
+                // What was flipped may make one line of it that is longer than the limit.
+                let Ok(chunk) = chunk else { return Ok(()) };
                 records += chunk.num_records;
                 source.parse(file, &chunk).unwrap();
             }
