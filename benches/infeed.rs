@@ -2,6 +2,8 @@
 //!
 //! `cargo bench --bench infeed`; figures that were measured are in `benches/results/`.
 
+mod lengths;
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -10,9 +12,11 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rustix::time::{ClockId, clock_gettime};
 use seqio::{
-    Batch, Converter, Dataset, DatasetConfig, ExampleStore, Horizon, InMemoryExamples, Packing, StreamTask,
-    TokenEdit, Values,
+    Batch, Converter, Dataset, DatasetConfig, ExampleId, ExampleRow, ExampleStore, Horizon, InMemoryExamples,
+    Packing, StreamTask, TokenEdit, Values,
 };
+
+use crate::lengths::{Numbers, log_normal};
 
 /// Documents, about 500 tokens each: 120 MB of two-byte ids.
 const DOCUMENTS: usize = 120_000;
@@ -30,25 +34,17 @@ fn timed(times: u64, mut work: impl FnMut()) -> Duration {
     cpu_time() - start
 }
 
+/// Documents of log-normal lengths, about 500 tokens in the targets and up to 400 in the inputs.
 fn store() -> Arc<InMemoryExamples> {
-    let mut state = 1u64;
-    let mut random = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state >> 33
-    };
-    // Half short, some long: a mean near 500 and a tail up to 12,000, as web text has.
-    let mut length = || {
-        let doublings = (0..8).map(|_| random() % 3).sum::<u64>() as u32;
-        (random() as usize % (1 << doublings.min(13)) + 2).min(12_000)
-    };
-    let lengths: Vec<usize> = (0..DOCUMENTS).map(|_| length()).collect();
-    let ids: Vec<i32> = (0..16_384).map(|place| 5 + (place * 7919) % 32_000).collect();
+    let lengths = log_normal(DOCUMENTS, 500.0, 1.0, 3);
+    let mut numbers = Numbers(5);
+    let ids: Vec<i32> = (0..1 << 16).map(|_| (numbers.bits() % 50_000) as i32).collect();
     let mut store = InMemoryExamples::new(["inputs", "targets"]);
     for (document, length) in lengths.iter().enumerate() {
-        let targets = &ids[document % 4096..document % 4096 + length];
-        let inputs = &targets[..(length / 2).min(400)];
-        let row = seqio::ExampleRow { id: seqio::ExampleId([0; 16]), origins: Vec::new() };
-        store.push(row, &[inputs, targets]);
+        let start = document % 4096;
+        let targets = &ids[start..start + (*length as usize).min(1 << 15)];
+        let inputs = &targets[..(targets.len() / 2).min(400)];
+        store.push(ExampleRow { id: ExampleId([0; 16]), origins: Vec::new() }, &[inputs, targets]);
     }
     Arc::new(store)
 }
