@@ -14,13 +14,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use seqio::Split;
+use seqio::{FileRanges, Split};
 
 use crate::columns::StoredColumns;
 use crate::commit::{self, Durability};
 use crate::digest::split_digest;
 use crate::encode::{BuildContext, encode_split};
 use crate::error::CacheError;
+use crate::estimate::{estimate_split, free_bytes};
 use crate::input::{BuildInput, SplitPlan};
 use crate::layout::{
     BUILD_LOG, STAGED, VOCABULARY, building_folder, cache_folder, file_name, hex, lock_file, shard_file,
@@ -33,7 +34,10 @@ use crate::merge::merge_split;
 use crate::progress::{BuildPhase, BuildProgress, Commit, Counters};
 use crate::rows::Geometry;
 use crate::stats::SplitStatistics;
-use crate::store::{CacheDir, Located, remove_folder, short_fingerprint};
+use crate::store::{CacheDir, Located, folder_bytes, remove_folder, short_fingerprint};
+
+/// Bytes of spills and shards for each byte of text, at most, but for odd tasks.
+const MOST_CACHE_BYTES: u64 = 10;
 
 /// How a job runs. Nothing of it shows in what it builds.
 #[derive(Clone, Debug)]
@@ -186,6 +190,7 @@ impl Job<'_> {
         let name = split.to_string();
         let source = input.needed_source()?;
         let plan = SplitPlan::new(source, split)?;
+        self.check_space(split, &plan, building)?;
         let work = building.join(work_folder(&name));
         commit::create_folder(&work)?;
         let counters =
@@ -214,10 +219,28 @@ impl Job<'_> {
         Ok(BuiltSplit { split: split.clone(), manifest, ranges, stamps })
     }
 
+    /// Refuses to begin what the disk cannot hold. Where there is room for any task's cache nothing is sampled.
+    fn check_space(&self, split: &Split, plan: &SplitPlan, building: &Path) -> Result<(), CacheError> {
+        let free = free_bytes(self.folder)?;
+        let bound = plan.files.iter().zip(&plan.ranges).map(|(file, ranges)| match ranges {
+            FileRanges::Known(_) => file.bytes.saturating_mul(MOST_CACHE_BYTES),
+            FileRanges::Streamed => file.bytes.saturating_mul(10 * MOST_CACHE_BYTES),
+        });
+        if bound.fold(0, u64::saturating_add) <= free {
+            return Ok(());
+        }
+        // What cannot be sampled fails in the job itself, with better words.
+        let Ok(mut estimate) = estimate_split(self.folder, self.context.input, split, self.config) else {
+            return Ok(());
+        };
+        estimate.peak_bytes = estimate.peak_bytes.saturating_sub(folder_bytes(building));
+        estimate.check_space(self.folder)
+    }
+
     /// Turns the staged files into a cache and clears what it was made from.
     fn commit(&self, building: &Path, staged: &Path, built: &[BuiltSplit]) -> Result<PathBuf, CacheError> {
         if self.config.cancel.load(Ordering::Relaxed) {
-            return Err(CacheError::Interrupted { done: "encoding and merging of all splits".to_owned() });
+            return Err(CacheError::Interrupted { done: "all shards of all splits".to_owned() });
         }
         let input = self.context.input;
         self.drop_strangers(staged, built)?;

@@ -99,7 +99,7 @@ pub(crate) fn encode_split(
     }
     let done = encoder.done.into_inner().expect("no thread panicked");
     if context.is_cancelled() {
-        return Err(CacheError::Interrupted { done: format!("encoding of {} ranges", done.len()) });
+        return Err(CacheError::Interrupted { done: format!("{} encoded ranges", done.len()) });
     }
     plan.check_unchanged(source)?;
     in_order(context, plan, done)

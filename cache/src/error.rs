@@ -83,7 +83,7 @@ pub enum CacheError {
         problem: String,
     },
     /// The job was asked to stop, and did.
-    #[error("stopped; {done} of the work is kept")]
+    #[error("stopped; kept for the next job: {done}")]
     Interrupted {
         /// How much is done, in words.
         done: String,

@@ -18,7 +18,6 @@ use crate::columns::StoredColumns;
 use crate::error::CacheError;
 use crate::input::{BuildInput, SplitPlan};
 use crate::rows::SpillBatch;
-use crate::store::CacheDir;
 
 /// Chunks encoded at most.
 const MAX_CHUNKS: u64 = 64;
@@ -84,7 +83,7 @@ struct Sample {
 }
 
 pub(crate) fn estimate_split(
-    root: &CacheDir,
+    root: &Path,
     input: &dyn BuildInput,
     split: &Split,
     config: &BuildConfig,
@@ -117,7 +116,7 @@ pub(crate) fn estimate_split(
         tokens: sample.tokens.iter().map(|(name, &tokens)| (name.clone(), scaled(tokens))).collect(),
         cache_bytes,
         peak_bytes: cache_bytes + spill_bytes,
-        free_bytes: free_bytes(root.root())?,
+        free_bytes: free_bytes(root)?,
         cpu_seconds,
         wall_seconds: cpu_seconds / config.threads.max(1) as f64,
     })
@@ -251,7 +250,40 @@ pub(crate) fn free_bytes(root: &Path) -> Result<u64, CacheError> {
     Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
+/// CPU seconds of this thread.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_too_small_is_told_with_both_numbers() {
+        let estimate = Estimate {
+            split: "train".to_owned(),
+            files: 1,
+            source_bytes: 1,
+            sampled_records: 1,
+            records: 1,
+            examples: 1,
+            tokens: BTreeMap::new(),
+            cache_bytes: 500,
+            peak_bytes: 1000,
+            free_bytes: 999,
+            cpu_seconds: 1.0,
+            wall_seconds: 1.0,
+        };
+        let error = estimate.check_space(Path::new("caches")).unwrap_err();
+        insta::assert_snapshot!(error, @"the cache needs about 1000 bytes while it is built, but caches has 999 free");
+        assert!(Estimate { free_bytes: 1000, ..estimate }.check_space(Path::new("caches")).is_ok());
+    }
+
+    #[test]
+    fn free_space_is_that_of_the_nearest_folder_there_is() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(free_bytes(&folder.path().join("not/yet/there")).unwrap() > 0);
+    }
 }

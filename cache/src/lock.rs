@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CacheError;
-use crate::log::{host_name, unix_seconds};
+use crate::log::{host_name, unix_seconds, utc};
 
 /// Who builds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ struct Holder {
 
 impl Holder {
     fn words(&self) -> String {
-        format!("process {} on `{}`, since {} s after 1970", self.pid, self.host, self.since_unix_seconds)
+        format!("process {} on `{}`, since {}", self.pid, self.host, utc(self.since_unix_seconds))
     }
 }
 

@@ -101,3 +101,35 @@ pub(crate) fn unix_seconds() -> u64 {
 pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
+
+/// A time as people write it, in UTC.
+///
+/// ```text
+/// 1793324040  ->  2026-10-30 01:34 UTC
+/// ```
+pub(crate) fn utc(unix_seconds: u64) -> String {
+    let (days, seconds) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    // Years that begin in March, so that the leap day is the last of its year; cycles of 400 years.
+    let shifted = days + 719_468;
+    let (cycle, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = year + 400 * cycle + next_year;
+    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_dates() {
+        assert_eq!(utc(0), "1970-01-01 00:00 UTC");
+        assert_eq!(utc(951_827_696), "2000-02-29 12:34 UTC");
+        assert_eq!(utc(1_793_324_040), "2026-10-30 01:34 UTC");
+        assert_eq!(utc(4_107_542_399), "2100-02-28 23:59 UTC");
+    }
+}

@@ -144,7 +144,7 @@ impl Merge<'_> {
         loop {
             if self.context.is_cancelled() {
                 let done = self.counters.shards_done.load(Ordering::Relaxed);
-                let done = format!("encoding of all ranges, and {done} of {} shards", self.count);
+                let done = format!("all encoded ranges, and {done} of {} shards", self.count);
                 return Err(CacheError::Interrupted { done });
             }
             let layouts = rows.next_batches(columns, &self.context.geometry, batches_ahead)?;

@@ -295,7 +295,7 @@ fn works(building: &Path) -> Vec<String> {
 }
 
 /// Bytes of all files below a folder.
-fn folder_bytes(folder: &Path) -> u64 {
+pub(crate) fn folder_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .map(|entry| match entry.metadata() {

@@ -86,7 +86,7 @@ impl CacheDir {
 
     /// What building a split would take, from encoding a hundredth of it.
     pub fn estimate(&self, task: &Task, split: &Split, config: &BuildConfig) -> Result<Estimate, CacheError> {
-        estimate_split(self, task, split, config)
+        estimate_split(self.root(), task, split, config)
     }
 }
 

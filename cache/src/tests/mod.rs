@@ -5,4 +5,5 @@ mod crash;
 mod damage;
 mod reading;
 mod sources;
+mod tasks;
 mod tiny;
