@@ -12,21 +12,28 @@ use crate::report::EXIT_INTERRUPTED;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     asked: Arc<AtomicBool>,
+    /// Nothing is left that would have to be finished.
+    released: Arc<AtomicBool>,
 }
 
 impl Interrupt {
     /// Listens for the signals from now on. To be called once, by commands that have something to finish.
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let interrupt = Self::default();
-        let flag = Arc::clone(&interrupt.asked);
+        let (asked, released) = (Arc::clone(&interrupt.asked), Arc::clone(&interrupt.released));
         let on_signal = move || {
-            if flag.swap(true, Ordering::SeqCst) {
+            if asked.swap(true, Ordering::SeqCst) || released.load(Ordering::SeqCst) {
                 end_now();
             }
             write_stderr("\nstopping at the next safe place; press Ctrl-C again to end at once\n");
         };
         ctrlc::set_handler(on_signal).context("cannot listen for Ctrl-C")?;
         Ok(interrupt)
+    }
+
+    /// From now on nothing has to be finished: the first Ctrl-C ends the program.
+    pub(crate) fn release(&self) {
+        self.released.store(true, Ordering::SeqCst);
     }
 
     /// Whether a stop was asked for.
@@ -40,7 +47,7 @@ impl Interrupt {
     }
 }
 
-#[expect(clippy::exit, reason = "the second Ctrl-C ends the program wherever it is")]
+#[expect(clippy::exit, reason = "Ctrl-C ends the program wherever it is, if it must")]
 fn end_now() -> ! {
     std::process::exit(i32::from(EXIT_INTERRUPTED))
 }

@@ -1,7 +1,8 @@
 //! How far a build is: bars on a terminal, lines of text or JSON where asked for, nothing in a pipe.
 //!
 //! ```text
-//! docs train encoding  ██████▌──────  412/700 files, 6.10 GiB of 10.4 GiB, 9,311,002 examples, 1.52 G tokens, …
+//! ██████▌──────  58 %  docs train encoding, 4 min 2 s left
+//! 412/700 files, 6.10 GiB of 10.4 GiB, 9,311,002 examples, 1.52 G tokens, 18.1 M tokens/s
 //! {"task":"docs","split":"train","phase":"encoding","files":412,"files_total":700,"bytes":6549825945,…}
 //! ```
 
@@ -149,11 +150,13 @@ impl Progress {
                 let (part, whole) = done.share();
                 bar.set_length(whole.max(1));
                 bar.set_position(part.min(whole.max(1)));
-                bar.set_prefix(format!("{} {} {}", self.task, done.split, done.phase));
+                let left = self.left(done).map_or(String::new(), |left| format!(", {} left", duration(left)));
+                bar.set_prefix(format!("{} {} {}{left}", self.task, done.split, done.phase));
                 bar.set_message(self.words(done));
             }
             Kind::Plain => {
-                let words = self.words(done);
+                let left = self.left(done).map_or(String::new(), |left| format!(", {} left", duration(left)));
+                let words = self.words(done) + &left;
                 write_stderr(&format!("{} {}: {}, {words}\n", self.task, done.split, done.phase));
             }
             Kind::Json => {
@@ -190,7 +193,6 @@ impl Progress {
         if rate > 0.0 {
             words.push(format!("{} tokens/s", amount(rate)));
         }
-        words.extend(self.left(done).map(|left| format!("{} left", duration(left))));
         words.join(", ")
     }
 
@@ -222,7 +224,8 @@ impl Drop for Progress {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
-    let template = "{prefix}  {bar:24.cyan/dim}  {wide_msg}";
+    // Two lines, so that what matters most is seen on a narrow terminal too.
+    let template = "{bar:24.cyan/dim} {percent:>3} %  {prefix}\n{wide_msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏─"));
     }

@@ -60,6 +60,7 @@ pub(crate) fn run(session: &Session, args: &BatchArgs, out: &mut Out) -> anyhow:
     let data = &args.data;
     let wanted = Wanted { task: data.task.as_deref(), cache: data.cache.as_deref(), split: &data.split };
     let opened = session.open(wanted, &args.build, &interrupt, out.notes())?;
+    interrupt.release();
     let mut config = shape::config(&opened.task, opened.split.name(), &args.shape, args.batch_size)?;
     config.read_ahead = 0;
     let size = args.batch_size.batch_size as usize;

@@ -163,8 +163,12 @@ fn print(report: &Report, out: &mut Out) -> anyhow::Result<()> {
     line("speed", amount(report.tokens_per_second), "tokens/s");
     line("", amount(report.tokens_per_cpu_second), "tokens a CPU second");
     line("", amount(report.examples_per_second), "examples/s");
-    line("", bytes(report.bytes_per_second as u64), "/s of model features");
-    line("memcpy of this machine", bytes(report.memcpy_bytes_per_second as u64), "/s, one thread");
+    line("", format!("{}/s", bytes(report.bytes_per_second as u64)), "of model features");
+    line(
+        "memcpy",
+        format!("{}/s", bytes(report.memcpy_bytes_per_second as u64)),
+        "on one thread of this machine",
+    );
     line("first batch", format!("{:.1}", report.first_batch_ms), "ms");
     line("wait for batches", format!("{:.1}", report.infeed_wait_ms), "ms in all");
     line("wall clock", format!("{:.3}", report.cost.wall_seconds), "s");

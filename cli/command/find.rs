@@ -44,6 +44,7 @@ pub(crate) fn run(session: &Session, args: &FindArgs, out: &mut Out) -> anyhow::
     for task in tasks {
         let wanted = Wanted { task: task.as_deref(), cache: args.cache.as_deref(), split: &args.split };
         let opened = session.open(wanted, &args.build, &interrupt, out.notes())?;
+        interrupt.release();
         found.push(find_in(&opened, args)?);
     }
     if args.json.wanted {

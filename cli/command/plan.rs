@@ -17,6 +17,7 @@ pub(crate) fn run(session: &Session, args: &PlanArgs, out: &mut Out) -> anyhow::
     let data = &args.data;
     let wanted = Wanted { task: data.task.as_deref(), cache: data.cache.as_deref(), split: &data.split };
     let opened = session.open(wanted, &args.build, &interrupt, out.notes())?;
+    interrupt.release();
     let mut config = shape::config(&opened.task, opened.split.name(), &args.shape, args.batch_size)?;
     config.threads = args.build.threads.map(|threads| threads as usize);
     let horizon = match (args.steps, config.epochs) {

@@ -47,6 +47,7 @@ pub(crate) fn run(session: &Session, args: &StatsArgs, out: &mut Out) -> anyhow:
     for split in splits(session, args)? {
         let wanted = Wanted { task: args.task.as_deref(), cache: args.cache.as_deref(), split: &split };
         let opened = session.open(wanted, &args.build, &interrupt, out.notes())?;
+        interrupt.release();
         let stats = SplitStats {
             task: opened.task.name().to_owned(),
             split: opened.split.name().to_owned(),

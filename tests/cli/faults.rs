@@ -212,6 +212,13 @@ fn a_full_disk_ends_with_a_message_and_the_same_command_goes_on_when_there_is_ro
     }
     let disk = SmallDisk::make(project.path("disk"));
     let line = "cache build docs --split train --cache-dir disk";
+    if disk.mounted {
+        let message = project.seqio(&format!("{line} --dry-run")).fails(1);
+        assert!(
+            message.contains("the cache needs about") && message.contains("hint: make room"),
+            "{message}"
+        );
+    }
     let ran = disk.run(&project, line);
     let message = ran.fails(1);
     let full = ["No space left", "File too large", "free"].iter().any(|words| message.contains(words));

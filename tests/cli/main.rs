@@ -1,5 +1,7 @@
 //! The program as its users meet it: standard output, standard error and exit codes.
 
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
 mod support;
 
 mod batch;

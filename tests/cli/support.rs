@@ -93,12 +93,12 @@ impl Project {
     pub(crate) fn new() -> Self {
         let project = Self::empty();
         project.write("seqio.toml", TASKS);
-        project.write("data/train-0.jsonl", &documents(0..40));
-        project.write("data/train-1.jsonl", &documents(40..60));
-        project.write("data/valid.jsonl", &documents(60..65));
+        project.write("data/train-0.jsonl", documents(0..40));
+        project.write("data/train-1.jsonl", documents(40..60));
+        project.write("data/valid.jsonl", documents(60..65));
         let pairs = [("one", "un"), ("two", "deux"), ("three", "trois"), ("four", "quatre")];
         let lines = pairs.map(|(en, fr)| format!("{{\"en\":\"{en}\",\"fr\":\"{fr}\"}}\n"));
-        project.write("data/pairs.jsonl", &lines.concat());
+        project.write("data/pairs.jsonl", lines.concat());
         project
     }
 
