@@ -28,7 +28,7 @@ fn large() -> Project {
     let project = Project::new();
     let text = documents(0..2000);
     for file in 0..12 {
-        project.write(&format!("data/train-{file}.jsonl"), text.repeat(12));
+        project.write(&format!("data/train-{file}.jsonl"), text.repeat(5));
     }
     project
 }
