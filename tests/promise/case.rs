@@ -138,8 +138,6 @@ impl Case {
             self.pack,
             "--order",
             self.order,
-            "--block",
-            &self.block.to_string(),
             "--seed",
             &self.seed.to_string(),
             "--epochs",
@@ -148,6 +146,9 @@ impl Case {
         .iter()
         .map(|option| (*option).to_owned())
         .collect();
+        if self.order == "blocks" {
+            options.extend(["--block".to_owned(), self.block.to_string()]);
+        }
         if let Some(window) = self.window {
             options.extend(["--window".to_owned(), window.to_string()]);
         }
@@ -202,7 +203,8 @@ impl Case {
     /// Writes `seqio.toml` as the case now stands.
     pub(crate) fn write_task_file(&self) {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/seqio/models");
-        std::fs::copy(golden.join("seqio_test.model"), self.folder.join("small.model")).unwrap();
+        let model = zstd::decode_all(&*std::fs::read(golden.join("seqio_test.model.zst")).unwrap()).unwrap();
+        std::fs::write(self.folder.join("small.model"), model).unwrap();
         let vocabulary = match self.vocabulary {
             "byte" => "byte = true".to_owned(),
             _ => "sentencepiece = \"small.model\"\nextra_ids = 10".to_owned(),
