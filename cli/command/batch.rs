@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use seqio::{ExampleRow, ExampleStore as _, RowTrace};
+use seqio::{ExampleRow, ExampleStore as _, Origin, RowTrace};
+use seqio_cache::CachedSplit;
 use serde::Serialize;
 
 use crate::args::BatchArgs;
@@ -40,10 +41,21 @@ struct Row {
 struct Piece {
     segment: u32,
     place: String,
+    /// The raw records it was made from.
+    origins: Vec<Record>,
     id: String,
     epoch: u64,
     example: u64,
     parts: Vec<Part>,
+}
+
+#[derive(Serialize)]
+struct Record {
+    file: String,
+    /// Counted from 1.
+    line: u64,
+    offset: u64,
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -120,6 +132,7 @@ fn pieces(opened: &Opened, trace: &RowTrace, row: ModelRow<'_>) -> anyhow::Resul
         pieces.push(Piece {
             segment: piece.segment,
             place: cached_place(&opened.split, &example),
+            origins: example.origins.iter().map(|origin| record(&opened.split, origin)).collect(),
             id: format!("{:?}", example.id),
             epoch: piece.epoch,
             example: piece.example,
@@ -127,6 +140,11 @@ fn pieces(opened: &Opened, trace: &RowTrace, row: ModelRow<'_>) -> anyhow::Resul
         });
     }
     Ok(pieces)
+}
+
+fn record(split: &CachedSplit, origin: &Origin) -> Record {
+    let file = split.file_name(origin).unwrap_or("?").to_owned();
+    Record { file, line: origin.row + 1, offset: origin.offset, bytes: origin.length }
 }
 
 fn print(

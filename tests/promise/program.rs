@@ -113,12 +113,14 @@ impl Program {
             for piece in row["pieces"].as_array().expect("pieces") {
                 let origins = piece["origins"].as_array().expect("origins");
                 assert_eq!(origins.len(), 1, "nothing here merges records");
+                let number = |value: &serde_json::Value| value.as_u64().expect("a number");
+                let part = &piece["parts"][0];
                 pieces.push(Piece {
                     file: origins[0]["file"].as_str().expect("a file").to_owned(),
-                    row: origins[0]["row"].as_u64().expect("a row"),
-                    offset: origins[0]["offset"].as_u64().expect("an offset"),
-                    from: piece["features"]["targets"]["from"].as_u64().expect("a first token"),
-                    length: piece["features"]["targets"]["length"].as_u64().expect("a number of tokens"),
+                    row: number(&origins[0]["line"]) - 1,
+                    offset: number(&origins[0]["offset"]),
+                    from: number(&part["from"]),
+                    length: number(&part["tokens"]),
                 });
             }
         }
@@ -128,14 +130,24 @@ impl Program {
     /// (file, row, offset) of every record, by a script that shares no code with the program.
     pub(crate) fn source_rows(&self, case: &Case) -> BTreeSet<(String, u64, u64)> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/source_rows.py");
+        // Python's standard library does not read Zstandard: the script gets such files decompressed, below the same
+        // names.
+        let plain = self.folder.join("plain");
+        std::fs::create_dir_all(&plain).unwrap();
+        let files = case.files().into_iter().map(|path| {
+            let copy = plain.join(path.file_name().unwrap());
+            let bytes = std::fs::read(&path).unwrap();
+            let zst = case.compression == ".zst";
+            std::fs::write(&copy, if zst { zstd::decode_all(&*bytes).unwrap() } else { bytes }).unwrap();
+            copy
+        });
         let output =
-            Command::new("python3").arg(script).arg(case.source).args(case.files()).output().unwrap();
+            Command::new("python3").arg(script).arg(case.source).arg(&plain).args(files).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
         let place = |line: &str| {
             let fields: Vec<&str> = line.split('\t').collect();
-            let file = Path::new(fields[0]).file_name().unwrap().to_string_lossy().into_owned();
-            (file, fields[1].parse().unwrap(), fields[2].parse().unwrap())
+            (fields[0].to_owned(), fields[1].parse().unwrap(), fields[2].parse().unwrap())
         };
         text.lines().map(place).collect()
     }
