@@ -146,25 +146,25 @@ impl Session {
         split: &Split,
         notes: Notes,
     ) -> anyhow::Result<Option<Opened>> {
-        let fingerprint = registry.cache_fingerprint(name, FORMAT_VERSION)?.to_string();
         let split_name = split.to_string();
-        let mut newest: Option<(u64, Cache)> = None;
+        let mut newest: Option<(u64, Cache, Arc<Task>)> = None;
         for info in self.cache_dir().list()? {
             let CacheState::Complete(manifest) = &info.state else { continue };
-            let fits = manifest.task == name
-                && manifest.cache_fingerprint == fingerprint
-                && manifest.splits.contains_key(&split_name);
-            if fits {
+            if manifest.task != name || !manifest.splits.contains_key(&split_name) {
+                continue;
+            }
+            let Ok(definition) = serde_json::from_value(manifest.definition.clone()) else { continue };
+            let Ok(task) = registry.task_without_source(name, &definition) else { continue };
+            if task.cache_fingerprint(FORMAT_VERSION).to_string() == manifest.cache_fingerprint {
                 let cache = Cache::open(&info.folder)?;
                 let finished = cache.log().map_or(0, |log| log.finished_unix_seconds);
-                if newest.as_ref().is_none_or(|(before, _)| *before <= finished) {
-                    newest = Some((finished, cache));
+                if newest.as_ref().is_none_or(|(before, ..)| *before <= finished) {
+                    newest = Some((finished, cache, task));
                 }
             }
         }
-        let Some((_, cache)) = newest else { return Ok(None) };
+        let Some((_, cache, task)) = newest else { return Ok(None) };
         let split = cache.split(&split_name)?;
-        let task = registry.task_without_source(name, split.schema())?;
         notes.note(format!("the sources of `{name}` are not here; the cache is used unchecked"));
         Ok(Some(Opened { task, split: Arc::new(split) }))
     }

@@ -29,8 +29,8 @@ use serde_json::{Map, Value};
 
 pub use self::append_eos::AppendEos;
 pub use self::append_eos_after_trim::AppendEosAfterTrim;
+pub(crate) use self::columns::check_token_ids;
 pub use self::columns::token_type;
-pub(crate) use self::columns::{check_token_ids, token_field};
 pub use self::custom::{CustomStep, CustomSteps};
 pub(crate) use self::error::column_names;
 pub use self::error::{PreprocessError, type_name};

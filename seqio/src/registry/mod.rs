@@ -12,15 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::datatypes::{Schema, SchemaRef};
-
 use self::parse::{Defined, Parsed, parse};
 use crate::error::{DefinitionError, DefinitionErrorKind, DefinitionErrors};
-use crate::fingerprint::Fingerprint;
 use crate::locate::{Locator, Part, TaskText};
-use crate::preprocess::{CustomSteps, token_field};
-use crate::source::{DataSource, SourceError, SourceSpec};
-use crate::task::{BuildRequest, Columns, OpenVocabulary, Task, TaskFile, TaskSpec, build};
+use crate::preprocess::CustomSteps;
+use crate::source::{SourceError, SourceSpec};
+use crate::task::{BuildRequest, Columns, Definition, OpenVocabulary, Task, TaskFile, TaskSpec, build};
 use crate::text::{nearest, quoted};
 use crate::vocabulary::{SharedVocabulary, VocabularyError, VocabularySpec};
 
@@ -138,33 +135,30 @@ impl Registry {
         let (Some(source), true) = (source, errors.is_empty()) else {
             return Err(DefinitionErrors::new(errors));
         };
-        let task = self.build(name, known, vocabularies, Columns::Source(source))?;
+        let task = self.build(name, known, vocabularies, source)?;
         let task = Arc::new(task);
         self.built.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::clone(&task));
         Ok(task)
     }
 
-    /// Opens a task without its source, for use with a cache that holds these columns at the boundary.
-    pub fn task_without_source(&self, name: &str, cached: SchemaRef) -> Result<Arc<Task>, DefinitionErrors> {
+    /// Opens a task without its source, for use with a cache made from another definition of it: what only the source
+    /// shows is taken from there. The cache is this task's if their fingerprints are equal.
+    pub fn task_without_source(
+        &self,
+        name: &str,
+        cached: &Definition,
+    ) -> Result<Arc<Task>, DefinitionErrors> {
         let known = self.known(name)?;
         let mut errors = Vec::new();
         let vocabularies = self.open_vocabularies(known, &mut errors);
         DefinitionErrors::none_or(errors)?;
-        let columns = Columns::Cached { schema: cached, step_versions: None };
+        let declared = &known.spec.source.columns;
+        let columns = Columns::Cached {
+            schema: cached.schema().map_err(DefinitionError::new)?,
+            columns: if declared.is_empty() { cached.source_columns.clone() } else { declared.clone() },
+            step_versions: None,
+        };
         Ok(Arc::new(self.build(name, known, vocabularies, columns)?))
-    }
-
-    /// A task's cache fingerprint, without a look at its source.
-    pub fn cache_fingerprint(
-        &self,
-        name: &str,
-        format_version: u32,
-    ) -> Result<Fingerprint, DefinitionErrors> {
-        let known = self.known(name)?;
-        // The fingerprint does not depend on columns: any that the task accepts will do.
-        let features = known.spec.features.keys().map(|name| token_field(name));
-        let schema = Arc::new(Schema::new(features.collect::<Vec<_>>()));
-        Ok(self.task_without_source(name, schema)?.cache_fingerprint(format_version))
     }
 
     /// Opens every task and vocabulary and tells every mistake.
@@ -406,14 +400,12 @@ fn open_vocabulary(known: &Known<VocabularySpec>) -> Result<SharedVocabulary, Bo
     })
 }
 
-fn open_source(
-    name: &str,
-    known: &Known<TaskSpec>,
-    errors: &mut Vec<DefinitionError>,
-) -> Option<Arc<dyn DataSource>> {
+fn open_source(name: &str, known: &Known<TaskSpec>, errors: &mut Vec<DefinitionError>) -> Option<Columns> {
     let Known { spec, folder, locator } = known;
-    let error = match spec.source.open(name, folder) {
-        Ok(source) => return Some(source),
+    let opened =
+        spec.source.pin(name, folder).and_then(|pinned| Ok((pinned.open(name, folder)?, pinned.columns)));
+    let error = match opened {
+        Ok((source, columns)) => return Some(Columns::Source { source, columns }),
         Err(error) => error,
     };
     errors.push(source_error(&error, name, locator));

@@ -145,7 +145,7 @@ impl SourceSpec {
 
     /// The same definition with its columns declared: looks at the first file where they are not, and sees that the
     /// first file has them where they are. Every pattern must match something.
-    pub(super) fn pin(&self, name: &str, base_dir: &Path) -> Result<Self, SourceError> {
+    pub(crate) fn pin(&self, name: &str, base_dir: &Path) -> Result<Self, SourceError> {
         self.check()?;
         for patterns in self.splits.values() {
             check_patterns(base_dir, patterns)?;

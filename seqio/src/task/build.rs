@@ -12,7 +12,7 @@ use crate::locate::{Locator, Part};
 use crate::preprocess::{CustomSteps, PreprocessError, Step, StepContext, column_names, type_name};
 use crate::source::DataSource;
 use crate::task::absent::AbsentSource;
-use crate::task::{OpenVocabulary, PlacedStep, Task, TaskSpec, boundary};
+use crate::task::{OpenVocabulary, PlacedStep, SourceColumns, Task, TaskSpec, boundary};
 use crate::text::{nearest, quoted};
 
 /// What a task is made from.
@@ -28,10 +28,11 @@ pub(crate) struct BuildRequest<'a> {
 
 /// Where the columns are known from.
 pub(crate) enum Columns {
-    /// The source's: the steps above the boundary can run.
-    Source(Arc<dyn DataSource>),
-    /// Those that a cache holds at the boundary, with the versions of the steps it was made with.
-    Cached { schema: SchemaRef, step_versions: Option<Vec<u32>> },
+    /// The source's, declared or inferred: the steps above the boundary can run.
+    Source { source: Arc<dyn DataSource>, columns: SourceColumns },
+    /// Those that a cache holds at the boundary; with the columns of the source that it was made from, and the versions
+    /// of its steps, if these count and not the program's.
+    Cached { schema: SchemaRef, columns: SourceColumns, step_versions: Option<Vec<u32>> },
 }
 
 /// Builds the task or tells everything that is wrong with it.
@@ -50,7 +51,7 @@ pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionErr
             Err(problem) => {
                 // A cache is used without the program's own steps above its boundary.
                 complete = false;
-                if matches!(columns, Columns::Source(_)) {
+                if matches!(columns, Columns::Source { .. }) {
                     let error = DefinitionError::new(problem).at(locator.step(index));
                     report.in_step(index, error);
                 }
@@ -64,16 +65,16 @@ pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionErr
     }
     let (above, below): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| step.index < boundary.above);
 
-    let (source, schemas, cached_schema, given_versions) = match columns {
-        Columns::Source(source) => {
+    let (source, source_columns, schemas, cached_schema, given_versions) = match columns {
+        Columns::Source { source, columns } => {
             let schemas = if complete { report.chain(&source.schema(), &above, &ctx) } else { None };
             let cached = schemas.as_ref().and_then(|schemas| schemas.last().cloned());
-            (source, schemas.unwrap_or_default(), cached, None)
+            (source, columns, schemas.unwrap_or_default(), cached, None)
         }
-        Columns::Cached { schema, step_versions } => {
+        Columns::Cached { schema, columns, step_versions } => {
             let name = spec.source.name.as_deref().unwrap_or(name).to_owned();
             let absent: Arc<dyn DataSource> = Arc::new(AbsentSource { name });
-            (absent, Vec::new(), Some(schema), step_versions)
+            (absent, columns, Vec::new(), Some(schema), step_versions)
         }
     };
     if let Some(cached) = &cached_schema {
@@ -98,6 +99,7 @@ pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionErr
         name: name.to_owned(),
         spec: spec.clone(),
         source,
+        source_columns,
         features,
         vocabularies,
         ctx,

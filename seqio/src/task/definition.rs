@@ -5,7 +5,7 @@
 //! blake3 over the canonical JSON of what decides the bytes of a cache besides the source's data:
 //!
 //! - the format version of the cache;
-//! - of the source: its name (it enters example ids), kind, declared columns and `on_bad_row`;
+//! - of the source: its name (it enters example ids), kind, columns (declared or inferred) and `on_bad_row`;
 //! - the steps above the boundary, in order, each with its settings and its version;
 //! - of each feature: its name, its vocabulary (settings and the hash of the file), whether it is required, and, if a
 //!   step above appends EOS, `add_eos`;
@@ -31,6 +31,7 @@ use serde_json::{Map, Value, json};
 use crate::feature::FeatureLengths;
 use crate::fingerprint::Fingerprint;
 use crate::preprocess::{CustomSteps, Preprocessor, StepContext, TokenEdit};
+use crate::source::ColumnSpec;
 use crate::task::{FeatureSpec, OpenVocabulary, Task, TaskSpec};
 use crate::vocabulary::VocabularySpec;
 
@@ -44,6 +45,9 @@ pub struct Definition {
     pub spec: TaskSpec,
     /// The vocabularies that its features use, by name.
     pub vocabularies: BTreeMap<String, VocabularyDefinition>,
+    /// The columns of the source, as they were declared or inferred; none for lines of text.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub source_columns: BTreeMap<String, ColumnSpec>,
     /// The version of each entry of `spec.steps`; 0 for the boundary.
     pub step_versions: Vec<u32>,
     /// The columns at the boundary, as they are cached.
@@ -105,6 +109,7 @@ impl Task {
             task: self.name.clone(),
             spec: self.spec.clone(),
             vocabularies: self.vocabularies.iter().map(vocabulary).collect(),
+            source_columns: self.source_columns.clone(),
             step_versions: self.step_versions.clone(),
             columns: self.cached_schema.fields().iter().map(column).collect(),
         }
@@ -141,7 +146,7 @@ impl Task {
         json!({
             "name": source.name.as_deref().unwrap_or(&self.name),
             "format": source.format,
-            "columns": source.columns,
+            "columns": self.source_columns,
             "on_bad_row": source.on_bad_row,
         })
     }

@@ -27,7 +27,7 @@ use crate::feature::{FeatureLengths, Features};
 use crate::fingerprint::Fingerprint;
 use crate::locate::Locator;
 use crate::preprocess::{CustomSteps, PreprocessError, Step, StepContext, TokenEdit, check_token_ids};
-use crate::source::{DataSource, OnBadRow};
+use crate::source::{ColumnSpec, DataSource, OnBadRow};
 use crate::vocabulary::{SharedVocabulary, VocabularySpec};
 
 /// A vocabulary with what identifies it.
@@ -45,12 +45,16 @@ impl OpenVocabulary {
     }
 }
 
+/// The columns of a source by name, as they are declared or were inferred.
+pub(crate) type SourceColumns = BTreeMap<String, ColumnSpec>;
+
 /// A task whose definition holds no mistakes: vocabularies are open, columns fit from source to features.
 #[derive(Debug)]
 pub struct Task {
     name: String,
     spec: TaskSpec,
     source: Arc<dyn DataSource>,
+    source_columns: SourceColumns,
     features: Features,
     vocabularies: BTreeMap<String, Arc<OpenVocabulary>>,
     ctx: StepContext,
@@ -276,7 +280,11 @@ impl Task {
             name: &definition.task,
             spec: &definition.spec,
             vocabularies,
-            columns: Columns::Cached { schema, step_versions: Some(definition.step_versions.clone()) },
+            columns: Columns::Cached {
+                schema,
+                columns: definition.source_columns.clone(),
+                step_versions: Some(definition.step_versions.clone()),
+            },
             custom,
             locator: &Locator::nowhere(),
         };
