@@ -17,6 +17,7 @@ mod settings;
 mod spec;
 mod special_ids;
 mod tokenizer_json;
+mod trie;
 
 pub(crate) use self::tokenizer_json::{TokenizerJson, TokenizerJsonOptions};
 pub use self::{

@@ -15,10 +15,10 @@ use crate::vocabulary::sentencepiece::agenda::{Agenda, Heap, Lists};
 use crate::vocabulary::sentencepiece::matcher::Matcher;
 use crate::vocabulary::sentencepiece::pieces::{Kind, Pieces, SPACE};
 use crate::vocabulary::sentencepiece::sink::Sink;
-use crate::vocabulary::sentencepiece::trie::Trie;
 use crate::vocabulary::sentencepiece::utf8::lead_len;
 use crate::vocabulary::sentencepiece::word_cache::{MAX_WORD, WordCache};
 use crate::vocabulary::sentencepiece::{Arithmetic, TooLarge};
+use crate::vocabulary::trie::Trie;
 
 /// Parts longer than this are merged with `Lists`.
 const LONG_PART: usize = 1 << 15;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::vocabulary::sentencepiece::trie::Trie;
+use crate::vocabulary::trie::Trie;
 
 /// SentencePiece looks at no more matches than this.
 const MAX_MATCHES: usize = 64;

@@ -19,7 +19,6 @@ mod sink;
 mod spellings;
 #[cfg(test)]
 mod tests;
-mod trie;
 mod unigram;
 mod utf8;
 mod word_cache;

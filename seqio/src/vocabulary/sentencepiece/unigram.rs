@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use crate::vocabulary::VocabularyError;
 use crate::vocabulary::sentencepiece::pieces::{Kind, Pieces};
 use crate::vocabulary::sentencepiece::sink::Sink;
-use crate::vocabulary::sentencepiece::trie::Trie;
 use crate::vocabulary::sentencepiece::utf8::lead_len;
 use crate::vocabulary::sentencepiece::{Arithmetic, TooLarge, malformed};
+use crate::vocabulary::trie::Trie;
 
 /// How much worse than the worst piece a character without a piece is.
 const UNKNOWN_PENALTY: f32 = 10.0;

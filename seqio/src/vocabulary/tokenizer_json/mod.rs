@@ -12,6 +12,7 @@ mod config;
 mod guess;
 mod spellings;
 mod steps;
+mod unigram;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -11,6 +11,8 @@
 //! - So a stretch is encoded, its last tokens are taken back, the next stretch begins where they began, and the two
 //!   tokens at the joint are encoded together. If they do not stay, the joint moves back by a token.
 //!
+//! A unigram model's long words are cut by a search of our own, see `unigram.rs`.
+//!
 //! **Regular expressions** of a `Split` that the crate has no scanner of its own for: its reader leaves them
 //! without an engine and encoding fails, so they are given one here.
 
@@ -26,6 +28,7 @@ use tokenizers::pre_tokenizers::sequence::PipelineSequence;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 
 use super::config::Config;
+use super::unigram::Pieces;
 
 /// Texts up to this length are encoded by the crate's own loop.
 pub(super) const LONG_TEXT: usize = 1 << 20;
@@ -44,6 +47,7 @@ pub(super) struct Steps {
     has_byte_fallback: bool,
     size: usize,
     lengths: OnceLock<Vec<u16>>,
+    pieces: OnceLock<Option<Pieces>>,
     stretch: usize,
     scratch: Mutex<Vec<Scratch>>,
 }
@@ -62,6 +66,7 @@ impl Steps {
             has_byte_fallback: config.has_byte_fallback(),
             size: config.size(),
             lengths: OnceLock::new(),
+            pieces: OnceLock::new(),
             stretch: STRETCH,
             scratch: Mutex::default(),
         })
@@ -158,6 +163,12 @@ impl Steps {
                 return Ok(());
             }
             tokens.truncate(start);
+        }
+        if let PipelineModel::Unigram(model) = model
+            && let Some(pieces) = self.pieces.get_or_init(|| Pieces::new(model))
+            && pieces.encode(model, word, tokens).is_some()
+        {
+            return Ok(());
         }
         model.tokenize_pipeline(word, scratch, tokens)
     }

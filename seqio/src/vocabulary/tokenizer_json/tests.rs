@@ -30,6 +30,7 @@ static T5: LazyLock<TokenizerJson> = LazyLock::new(|| open("t5", &options()));
 static BERT: LazyLock<TokenizerJson> = LazyLock::new(|| open("bert-uncased", &options()));
 static MISTRAL: LazyLock<TokenizerJson> = LazyLock::new(|| open("mistral-v1", &options()));
 static GPT2_CONFIG: LazyLock<Config> = LazyLock::new(|| Config::parse(&file("gpt2")).unwrap());
+static T5_CONFIG: LazyLock<Config> = LazyLock::new(|| Config::parse(&file("t5")).unwrap());
 static MISTRAL_CONFIG: LazyLock<Config> = LazyLock::new(|| Config::parse(&file("mistral-v1")).unwrap());
 
 fn encode(vocabulary: &TokenizerJson, text: &str) -> Vec<i32> {
@@ -225,6 +226,41 @@ proptest! {
             steps.encode(&vocabulary.whole, &word, &mut in_stretches).unwrap();
             prop_assert_eq!(in_stretches, whole);
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn long_words_of_a_unigram_model_have_the_ids_that_the_crate_gives(
+        word in prop_oneof![
+            "[ab]{70,300}", "[-=.]{70,300}", "[a-z]{70,300}", "[a-zé漢字😀ก็<>_/]{70,200}", "(漢字|</s>|<unk>|ing|▁){30,60}",
+        ],
+    ) {
+        let steps = Steps::new(&T5_CONFIG, &T5.whole).unwrap().with_stretch(64);
+        let (mut crates, mut ours) = (Vec::new(), Vec::new());
+        T5.whole.encode_into(&word, &EncodeOptions::no_specials(), &mut crates).unwrap();
+        steps.encode(&T5.whole, &word, &mut ours).unwrap();
+        prop_assert_eq!(ours, crates);
+    }
+
+    #[test]
+    fn long_words_of_a_small_unigram_model_agree_too(
+        pieces in prop::collection::btree_map("[abcé]{1,4}", -9.0f64..0.0, 1..12),
+        word in "[abcéz]{70,150}",
+        byte_fallback in any::<bool>(),
+    ) {
+        let mut vocab = vec![json!(["<unk>", 0.0])];
+        vocab.extend((0..256).map(|byte| json!([format!("<0x{byte:02X}>"), -1.0])).filter(|_| byte_fallback));
+        vocab.extend(pieces.iter().map(|(piece, score)| json!([piece, score])));
+        let mut value: Value = serde_json::from_slice(&tiny(json!([]))).unwrap();
+        value["model"] = json!({"type": "Unigram", "vocab": vocab, "unk_id": 0, "byte_fallback": byte_fallback});
+        let config = Config::parse(value.to_string().as_bytes()).unwrap();
+        let pipeline = config.clone().build().unwrap();
+        let steps = Steps::new(&config, &pipeline).unwrap().with_stretch(64);
+        let (mut crates, mut ours) = (Vec::new(), Vec::new());
+        pipeline.encode_into(&word, &EncodeOptions::no_specials(), &mut crates).unwrap();
+        steps.encode(&pipeline, &word, &mut ours).unwrap();
+        prop_assert_eq!(ours, crates);
     }
 }
 
