@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use seqio::{Split, Task};
-use seqio_cache::{BuildPhase, BuildProgress, BuildReport, BuildStatus, CacheDir, CacheError};
+use seqio_cache::{BuildPhase, BuildProgress, BuildReport, BuildStatus, CacheDir, CacheError, SplitReport};
 
 use crate::args::BuildSettings;
 use crate::format::{count, counted};
@@ -13,62 +13,74 @@ use crate::progress::{Done, Progress};
 use crate::report::Interrupted;
 use crate::session::build_config;
 
-/// Builds what is not there yet and says what was reused.
-pub(crate) fn build(
-    cache_dir: &CacheDir,
-    task: &Task,
-    splits: &[Split],
-    settings: &BuildSettings,
-    interrupt: &Interrupt,
-    notes: Notes,
-) -> anyhow::Result<BuildReport> {
-    let watcher =
-        Watcher { progress: Mutex::new(Progress::new(settings.progress, task.name(), notes.quiet)), notes };
-    let config = build_config(settings, interrupt);
-    let built = cache_dir.build(task, splits, &config, &watcher);
-    watcher.end(built.is_ok());
-    let report = match built {
-        Ok(report) => report,
-        Err(error @ CacheError::Interrupted { .. }) => {
-            let go_on = "run the same command again to go on from there".to_owned();
-            return Err(anyhow::Error::from(Interrupted { go_on }).context(error.to_string()));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    for split in &report.splits {
-        split.notice.iter().for_each(|notice| notes.note(notice));
-        if split.ranges.reused > 0 {
-            notes.note(format!(
-                "`{}`, split `{}`: reused {} of {} that an earlier run had finished",
-                task.name(),
-                split.split,
-                count(split.ranges.reused),
-                counted(split.ranges.total, "piece")
-            ));
-        }
-        let bad = &split.statistics.bad_rows;
-        if bad.count > 0 && !split.was_fresh {
-            let first = bad.first.first().map_or(String::new(), |bad| {
-                format!("; the first is {}:{}: {}", bad.file, bad.row + 1, bad.reason)
-            });
-            notes.note(format!(
-                "`{}`, split `{}`: skipped {}{first}",
-                task.name(),
-                split.split,
-                counted(bad.count, "bad record")
-            ));
-        }
-        for damaged in &bad.damaged_files {
-            notes.note(format!("`{}` could not be read to its end: {}", damaged.file, damaged.damage));
-        }
+/// How caches are built for a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Builder<'a> {
+    /// Where they go.
+    pub(crate) cache_dir: &'a CacheDir,
+    /// Threads, memory, progress.
+    pub(crate) settings: &'a BuildSettings,
+    /// Whether to stop.
+    pub(crate) interrupt: &'a Interrupt,
+    /// Where to tell what happens.
+    pub(crate) notes: Notes,
+}
+
+impl Builder<'_> {
+    /// Builds what is not there yet and says what was reused. Remarks that hold what the person was `told` already are
+    /// left out.
+    pub(crate) fn build(
+        self,
+        task: &Task,
+        splits: &[Split],
+        told: Option<&str>,
+    ) -> anyhow::Result<BuildReport> {
+        let Self { cache_dir, settings, interrupt, notes } = self;
+        let progress = Mutex::new(Progress::new(settings.progress, task.name(), notes.quiet));
+        let watcher = Watcher { progress, notes, told: told.map(str::to_owned) };
+        let config = build_config(settings, interrupt);
+        let built = cache_dir.build(task, splits, &config, &watcher);
+        watcher.end(built.is_ok());
+        let report = built.map_err(|error| match error {
+            CacheError::Interrupted { .. } => {
+                let go_on = "run the same command again to go on from there".to_owned();
+                anyhow::Error::from(Interrupted { go_on }).context(error.to_string())
+            }
+            error => error.into(),
+        })?;
+        report.splits.iter().for_each(|split| tell(task.name(), split, notes));
+        Ok(report)
     }
-    Ok(report)
+}
+
+/// Says what a person would not expect of a split that was built.
+fn tell(task: &str, split: &SplitReport, notes: Notes) {
+    let name = &split.split;
+    split.notice.iter().for_each(|notice| notes.note(notice));
+    if split.ranges.reused > 0 {
+        let (reused, total) = (count(split.ranges.reused), counted(split.ranges.total, "piece"));
+        notes.note(format!(
+            "`{task}`, split `{name}`: reused {reused} of {total} that an earlier run had finished"
+        ));
+    }
+    let bad = &split.statistics.bad_rows;
+    if bad.count > 0 && !split.was_fresh {
+        let skipped = counted(bad.count, "bad record");
+        let first = bad.first.first().map_or(String::new(), |bad| {
+            format!("; the first is {}:{}: {}", bad.file, bad.row + 1, bad.reason)
+        });
+        notes.note(format!("`{task}`, split `{name}`: skipped {skipped}{first}"));
+    }
+    for damaged in &bad.damaged_files {
+        notes.note(format!("`{}` could not be read to its end: {}", damaged.file, damaged.damage));
+    }
 }
 
 /// Passes on what a build tells.
 struct Watcher {
     progress: Mutex<Progress>,
     notes: Notes,
+    told: Option<String>,
 }
 
 impl Watcher {
@@ -83,7 +95,9 @@ impl BuildProgress for Watcher {
     }
 
     fn notice(&self, words: &str) {
-        self.notes.note(words);
+        if self.told.as_ref().is_none_or(|told| !words.contains(told)) {
+            self.notes.note(words);
+        }
     }
 }
 

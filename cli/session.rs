@@ -8,7 +8,7 @@ use seqio::{ExampleStore, Registry, Split, Task};
 use seqio_cache::{BuildConfig, Cache, CacheDir, CacheState, CachedSplit, FORMAT_VERSION, Found, SourcesNow};
 
 use crate::args::{BuildSettings, Global};
-use crate::build::build;
+use crate::build::Builder;
 use crate::interrupt::Interrupt;
 use crate::output::Notes;
 use crate::report::{WithHint as _, usage};
@@ -114,21 +114,24 @@ impl Session {
             Err(errors) => return Err(errors.into()),
         };
         let cache_dir = self.cache_dir();
-        let words = match find(&cache_dir, &task, &split)? {
+        let stale = match find(&cache_dir, &task, &split)? {
             Found::Fresh { split, notice } => {
                 notice.iter().for_each(|notice| notes.note(notice));
                 return Ok(Opened { task, split: Arc::new(*split) });
             }
-            Found::Stale { reason } => {
-                format!(
-                    "the cache of `{name}`, split `{split}`, is out of date: {reason}; building a new one"
-                )
-            }
-            Found::Missing => format!("`{name}`, split `{split}`, has no cache yet; building it"),
+            Found::Stale { reason } => Some(reason),
+            Found::Missing => None,
         };
         check_split(&task, &split)?;
-        notes.note(format!("{words} in `{}`", cache_dir.root().display()));
-        build(&cache_dir, &task, std::slice::from_ref(&split), settings, interrupt, notes)?;
+        let root = cache_dir.root().display();
+        notes.note(match &stale {
+            Some(reason) => format!(
+                "the cache of `{name}`, split `{split}`, is out of date: {reason}; building a new one in `{root}`"
+            ),
+            None => format!("`{name}`, split `{split}`, has no cache yet; building it in `{root}`"),
+        });
+        let builder = Builder { cache_dir: &cache_dir, settings, interrupt, notes };
+        builder.build(&task, std::slice::from_ref(&split), stale.as_deref())?;
         match find(&cache_dir, &task, &split)? {
             Found::Fresh { split, .. } => Ok(Opened { task, split: Arc::new(*split) }),
             Found::Stale { reason } => {

@@ -190,6 +190,10 @@ impl CacheError {
                 std::io::ErrorKind::StorageFull => {
                     "make room and run the same command again; the work done so far is kept"
                 }
+                std::io::ErrorKind::FileTooLarge => {
+                    "let this user write larger files (`ulimit -f`) and run the same command again; the work done so far \
+                     is kept"
+                }
                 std::io::ErrorKind::QuotaExceeded => {
                     "make room within the quota and run the same command again; the work done so far is kept"
                 }

@@ -13,7 +13,7 @@ use seqio_cache::CacheDir;
 use serde::Serialize;
 
 use crate::args::BenchCacheArgs;
-use crate::build::build;
+use crate::build::Builder;
 use crate::format::{amount, bytes, count};
 use crate::interrupt::Interrupt;
 use crate::measure::{Cost, Measurement};
@@ -72,8 +72,9 @@ pub(crate) fn run(session: &Session, args: &BenchCacheArgs, out: &mut Out) -> an
     let threads = build_config(&args.build, &interrupt).threads;
 
     let measurement = Measurement::start();
-    let report =
-        build(&cache_dir, &task, std::slice::from_ref(&split), &args.build, &interrupt, out.notes())?;
+    let builder =
+        Builder { cache_dir: &cache_dir, settings: &args.build, interrupt: &interrupt, notes: out.notes() };
+    let report = builder.build(&task, std::slice::from_ref(&split), None)?;
     let cost = measurement.stop();
     let Some(built) = report.splits.first() else { anyhow::bail!("nothing was built") };
     let statistics = &built.statistics;

@@ -10,7 +10,7 @@ use seqio_cache::{CacheDir, CacheInfo, CacheState, SplitReport, StorageOrder, Ve
 use serde::Serialize;
 
 use crate::args::{CacheBuildArgs, CacheCommand, CacheListArgs, CacheRemoveArgs, CacheVerifyArgs};
-use crate::build::build;
+use crate::build::Builder;
 use crate::format::{amount, bytes, count, counted, duration};
 use crate::interrupt::Interrupt;
 use crate::output::{Align, Out, Table};
@@ -73,9 +73,11 @@ fn build_caches(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyh
         let splits = splits_of(&task, &args.splits)?;
         tasks.push((task, splits));
     }
+    let notes = out.notes();
+    let builder = Builder { cache_dir: &cache_dir, settings: &args.build, interrupt: &interrupt, notes };
     for (task, splits) in &tasks {
         let began = Instant::now();
-        let report = build(&cache_dir, task, splits, &args.build, &interrupt, out.notes())?;
+        let report = builder.build(task, splits, None)?;
         for split in &report.splits {
             let built = Built::new(task.name(), split);
             match args.json.wanted {

@@ -83,6 +83,7 @@ fn a_changed_source_is_never_read_silently() {
     let after = stream(&project).ok();
     assert!(after.err().contains("out of date: the source changed: "), "{}", after.err());
     assert!(after.err().contains("building a new one"), "{}", after.err());
+    assert_eq!(after.err().lines().count(), 1, "{}", after.err());
     assert_ne!(before.out(), after.out());
     assert_eq!(stream(&project).ok().err(), "");
 }

@@ -2,6 +2,8 @@
 
 use std::process::Stdio;
 
+use std::process::Command;
+
 use crate::support::Project;
 
 #[test]
@@ -73,4 +75,48 @@ fn help_into_a_closed_pipe_ends_quietly() {
     drop(child.stdout.take());
     let ran = project.ended(child);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+}
+
+/// What a person sees: the program with a terminal for its output.
+fn on_a_terminal(project: &Project, line: &str, no_colour: bool) -> String {
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("{} {line}", env!("CARGO_BIN_EXE_seqio")), "/dev/null"]);
+    script
+        .current_dir(project.path(""))
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .env_remove("SEQIO_CACHE_DIR");
+    if no_colour {
+        script.env("NO_COLOR", "1");
+    }
+    script.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    project.run(&mut script).ok().out()
+}
+
+#[test]
+fn a_terminal_gets_colour_unless_no_color_is_set() {
+    let project = Project::new();
+    assert!(on_a_terminal(&project, "inspect docs -n 1", false).contains("\u{1b}[1mexample 0\u{1b}[0m"));
+    assert!(!on_a_terminal(&project, "inspect docs -n 1", true).contains('\u{1b}'));
+}
+
+#[test]
+fn a_terminal_gets_a_bar_while_a_cache_is_built_and_a_quiet_run_none() {
+    let project = Project::new();
+    let shown = on_a_terminal(&project, "cache build docs --split train", false);
+    assert!(shown.contains("docs train encoding") && shown.contains("files"), "{shown}");
+    let quiet = on_a_terminal(&project, "cache build pairs --quiet", false);
+    assert!(!quiet.contains("encoding"), "{quiet}");
+}
+
+#[test]
+fn an_arrow_stream_is_not_written_to_a_terminal() {
+    let project = Project::new();
+    let mut script = Command::new("script");
+    let line = "stream docs --batch-size 2 --lengths 32 --steps 1 --format arrow";
+    script.args(["-qec", &format!("{} {line}", env!("CARGO_BIN_EXE_seqio")), "/dev/null"]);
+    script.current_dir(project.path("")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ran = project.run(&mut script);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.out().contains("an Arrow stream is not for a terminal"), "{}", ran.out());
 }

@@ -1,0 +1,101 @@
+//! `seqio cache build | list | verify | remove`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::args::{BuildSettings, Json};
+
+/// `seqio list | verify | remove` of caches.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CacheCommand {
+    /// Run the steps above the `cache` boundary once, and keep the tokens, verified and shuffled
+    Build(CacheBuildArgs),
+    /// List the caches, what they are of, and whether they are up to date
+    List(CacheListArgs),
+    /// Read every byte of caches and check it against its checksum
+    Verify(CacheVerifyArgs),
+    /// Remove caches
+    Remove(CacheRemoveArgs),
+}
+
+/// `seqio cache build`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Threads, memory and crashes change no byte of the result. A build that was stopped, by Ctrl-C or kill -9, goes on \
+where it was when the same command is run again.
+
+Examples:
+  seqio cache build docs
+  seqio cache build docs pairs --threads 8 --memory 8GiB
+  seqio cache build docs --dry-run             tokens, disk and time, from a sample
+  seqio cache build docs --progress json 2> progress.jsonl")]
+pub(crate) struct CacheBuildArgs {
+    /// Names of tasks
+    #[arg(required = true, value_name = "TASK")]
+    pub(crate) tasks: Vec<String>,
+    /// Only these splits [default: all that the source lists]
+    #[arg(long = "split", value_name = "SPLIT")]
+    pub(crate) splits: Vec<String>,
+    /// Estimate documents, tokens, disk and time from a 1 % sample; write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) build: BuildSettings,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// `seqio cache list`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seqio cache list
+  seqio cache list --json | jq '.[].bytes'")]
+pub(crate) struct CacheListArgs {
+    /// Only caches of these tasks
+    #[arg(value_name = "TASK")]
+    pub(crate) tasks: Vec<String>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// `seqio cache verify`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seqio cache verify                           every cache here
+  seqio cache verify docs
+  seqio cache verify --cache seqio-cache/docs/0123456789abcdef-0123456789abcdef")]
+pub(crate) struct CacheVerifyArgs {
+    /// Only caches of these tasks
+    #[arg(value_name = "TASK")]
+    pub(crate) tasks: Vec<String>,
+    /// This cache folder
+    #[arg(long, value_name = "DIR", conflicts_with = "tasks")]
+    pub(crate) cache: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// `seqio cache remove`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seqio cache remove docs                      all caches of the task, and unfinished builds
+  seqio cache remove docs --stale              only those whose definition or source has changed
+  seqio cache remove docs --dry-run            say what would go")]
+pub(crate) struct CacheRemoveArgs {
+    /// Caches of these tasks
+    #[arg(value_name = "TASK", required_unless_present = "cache")]
+    pub(crate) tasks: Vec<String>,
+    /// This cache folder
+    #[arg(long, value_name = "DIR", conflicts_with = "tasks")]
+    pub(crate) cache: Option<PathBuf>,
+    /// Only caches that are not those of the current definition and sources
+    #[arg(long, conflicts_with = "cache")]
+    pub(crate) stale: bool,
+    /// Say what would be removed; remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}

@@ -1,0 +1,181 @@
+//! The command line: nothing but its types and the words of `--help`.
+
+mod bench;
+mod cache;
+mod data;
+mod see;
+mod stream;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use self::bench::{BenchCacheArgs, BenchCommand, BenchInfeedArgs};
+pub(crate) use self::cache::{CacheBuildArgs, CacheCommand, CacheListArgs, CacheRemoveArgs, CacheVerifyArgs};
+pub(crate) use self::data::{
+    BatchSize, BuildSettings, ConverterName, Data, OrderName, PackName, ProgressName, RunRange, Shape,
+};
+pub(crate) use self::see::{ExplainArgs, InspectArgs, ListArgs, Listed, StageName, StatsArgs};
+pub(crate) use self::stream::{BatchArgs, DigestName, FindArgs, FormatName, PlanArgs, StreamArgs};
+
+const ABOUT: &str = "\
+Define, cache, inspect and stream data sets for language models.
+
+Batch s is a pure function of (definition, data, seed, batch size, s): the same on 1 thread or 64, on 1 host or 16, \
+before or after a crash, from the cache or computed on the fly.";
+
+const EXAMPLES: &str = "\
+Examples:
+  seqio list                                   the tasks of ./seqio.toml
+  seqio explain docs                           the path from source to batch
+  seqio inspect docs -n 3                      tokens beside their text; needs no cache
+  seqio cache build docs                       tokenize once, verified and shuffled
+  seqio stats docs --lengths 2048              lengths, unknown tokens, how full packed rows get
+  seqio batch docs --batch-size 8 --lengths 2048 --step 1000
+                                               what a model sees then, and where it came from
+  seqio stream docs --batch-size 8 --lengths 2048 --format arrow | python train.py
+
+A task file is TOML:
+  [vocabulary.t5]
+  sentencepiece = \"t5.model\"
+
+  [task.docs]
+  source   = { jsonl = { train = \"data/*.jsonl.gz\" }, columns = { text = \"string\" } }
+  features = { targets = { vocabulary = \"t5\" } }
+  steps    = [
+    { op = \"rekey\", to_from = { targets = \"text\" } },
+    { op = \"tokenize\" },
+    { op = \"append_eos\" },
+  ]
+
+Exit codes: 0 done, 1 an error, 2 a command line that makes no sense, 130 stopped by Ctrl-C.";
+
+/// The program's arguments.
+#[derive(Debug, Parser)]
+#[command(name = "seqio", version, about = ABOUT, after_help = EXAMPLES, max_term_width = 110)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// Task file; may be given several times [default: seqio.toml]
+    #[arg(short = 'f', long = "file", value_name = "FILE", global = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Where caches are kept [default: $SEQIO_CACHE_DIR, else `seqio-cache` beside the first task file]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// When to colour: by itself on a terminal, unless NO_COLOR is set
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true, hide_possible_values = true)]
+    pub(crate) color: Colour,
+    /// No notes and no progress on standard error, only errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal.
+    Auto,
+    /// Also in a pipe.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List tasks, steps or vocabularies
+    List(ListArgs),
+    /// Print the path of a task from source to batch, with the columns after each step, before any data is read
+    Explain(ExplainArgs),
+    /// Show examples: tokens beside their text, at any stage of the path; needs no cache
+    Inspect(InspectArgs),
+    /// Examples, tokens, lengths, unknown tokens, and how full packed rows will be
+    Stats(StatsArgs),
+    /// Build, list, verify or remove caches
+    #[command(subcommand)]
+    Cache(CacheCommand),
+    /// Write packed, ready-to-train batches
+    Stream(StreamArgs),
+    /// Exact steps and rows of a run, how full they are, what is cut
+    Plan(PlanArgs),
+    /// Show the batch of one step, decoded, each piece traced to its file and row
+    Batch(BatchArgs),
+    /// Say at which steps a line of a file is seen
+    Find(FindArgs),
+    /// Measure caching or streaming on this machine
+    #[command(subcommand)]
+    Bench(BenchCommand),
+}
+
+/// JSON instead of text.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Json {
+    /// Print JSON
+    #[arg(long = "json")]
+    pub(crate) wanted: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_command_lines_of_the_examples_parse() {
+        for text in help_texts() {
+            for line in text.lines().filter_map(|line| line.trim().strip_prefix("seqio ")) {
+                let command = line.split("  ").next().unwrap_or_default();
+                let command =
+                    command.split(" | ").next().unwrap_or_default().split(" 2> ").next().unwrap_or_default();
+                let words: Vec<&str> = command.split_whitespace().collect();
+                let parsed = Arguments::try_parse_from(["seqio"].into_iter().chain(words.iter().copied()));
+                assert!(parsed.is_ok(), "`seqio {line}`: {}", parsed.unwrap_err());
+            }
+        }
+    }
+
+    fn help_texts() -> Vec<String> {
+        fn walk(command: &clap::Command, texts: &mut Vec<String>) {
+            texts.extend(command.get_after_help().map(ToString::to_string));
+            command.get_subcommands().for_each(|child| walk(child, texts));
+        }
+        let mut texts = Vec::new();
+        walk(&Arguments::command(), &mut texts);
+        texts
+    }
+
+    #[test]
+    fn the_command_lines_of_the_issue_parse() {
+        for line in [
+            "cache build docs pairs --cache-dir d --threads 2 --memory 2GiB --progress json --dry-run --split train --split validation --take-over",
+            "stream docs --batch-size 8 --lengths targets=2048 --converter lm --pack best_fit --steps 3 --start 4 --seed 5 --epochs 6 --order blocks --host 0/2 --format arrow --out p --digest=rows --cache d",
+            "stream docs --batch-size 8 --lengths targets=2048 --state s.json --digest",
+            "stream --cache d --batch-size 8 --lengths targets=2048",
+            "plan docs --batch-size 8 --lengths targets=2048",
+            "batch docs --batch-size 8 --lengths targets=2048 --step 5",
+            "find a.jsonl:3 --batch-size 8 --lengths targets=2048",
+            "inspect docs --split validation -n 2 --stage model --lengths targets=8 --converter enc_dec --json",
+            "bench cache docs",
+            "bench infeed docs --batch-size 8 --lengths 8",
+        ] {
+            let parsed = Arguments::try_parse_from(["seqio"].into_iter().chain(line.split_whitespace()));
+            assert!(parsed.is_ok(), "`{line}`: {}", parsed.unwrap_err());
+        }
+    }
+}

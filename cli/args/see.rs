@@ -1,0 +1,129 @@
+//! `seqio list | explain | inspect | stats`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::args::{BuildSettings, ConverterName, Data, Json, PackName};
+use crate::value::LengthList;
+
+/// `seqio list`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seqio list
+  seqio -f more.toml list tasks --json
+  seqio list steps                  what can stand in `steps`")]
+pub(crate) struct ListArgs {
+    /// What to list: tasks, steps or vocabularies
+    #[arg(value_enum, default_value = "tasks", hide_possible_values = true)]
+    pub(crate) what: Listed,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// What `seqio list` lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Listed {
+    /// The tasks of the task files
+    Tasks,
+    /// The steps that a task can be made of
+    Steps,
+    /// The vocabularies of the task files
+    Vocabularies,
+}
+
+/// `seqio explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seqio explain docs
+  seqio explain docs --lengths 2048 --json")]
+pub(crate) struct ExplainArgs {
+    /// Name of a task
+    pub(crate) task: String,
+    /// Greatest length of each feature: shows what the steps below the boundary do with it
+    #[arg(long, value_name = "LENGTHS")]
+    pub(crate) lengths: Vec<LengthList>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// `seqio inspect`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Stages:
+  raw     the columns of the source
+  task    after all steps: token ids beside their text
+  model   rows as a model sees them: segments, positions, loss weights (needs --lengths)
+
+Examples:
+  seqio inspect docs
+  seqio inspect docs --split validation -n 10 --stage raw --json
+  seqio inspect docs --stage model --lengths 256 -n 2")]
+pub(crate) struct InspectArgs {
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// How many examples (at stage `model`: rows)
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 3)]
+    pub(crate) num: usize,
+    /// Where to look: `raw`, `task` or `model`
+    #[arg(long, value_name = "STAGE", default_value = "task", hide_possible_values = true)]
+    pub(crate) stage: StageName,
+    /// Greatest length of each feature, as `targets=2048,inputs=512`
+    #[arg(long, value_name = "LENGTHS")]
+    pub(crate) lengths: Vec<LengthList>,
+    /// What the model is, for stage `model`: `lm` or `enc_dec` [default: what fits the task's features]
+    #[arg(long, value_name = "KIND", hide_possible_values = true)]
+    pub(crate) converter: Option<ConverterName>,
+    /// How examples share rows, for stage `model`: `best_fit`, `greedy` or `none`
+    #[arg(long, value_name = "HOW", default_value = "best_fit", hide_possible_values = true)]
+    pub(crate) pack: PackName,
+    /// Show at most N tokens of a sequence
+    #[arg(long, value_name = "N", default_value_t = 120)]
+    pub(crate) tokens: usize,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// Stages of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StageName {
+    /// Of the source.
+    Raw,
+    /// After all steps.
+    Task,
+    /// After conversion.
+    Model,
+}
+
+/// `seqio stats`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The figures are those of the cache; a task that has none gets one first.
+
+Examples:
+  seqio stats docs
+  seqio stats docs --lengths 1024 --lengths 2048 --lengths 4096    how full packed rows get at each length
+  seqio stats pairs --lengths inputs=256,targets=256 --json")]
+pub(crate) struct StatsArgs {
+    /// Name of a task; may be left out with --cache
+    #[arg(required_unless_present = "cache")]
+    pub(crate) task: Option<String>,
+    /// Use this cache folder: needs neither the task file nor the sources
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: Option<PathBuf>,
+    /// Only this split [default: all]
+    #[arg(long, value_name = "SPLIT")]
+    pub(crate) split: Option<String>,
+    /// Forecast packing at these lengths; each use is a forecast of its own
+    #[arg(long, value_name = "LENGTHS")]
+    pub(crate) lengths: Vec<LengthList>,
+    /// Examples planned together, for the forecast [default: 16384]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) window: Option<u64>,
+    #[command(flatten)]
+    pub(crate) build: BuildSettings,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
