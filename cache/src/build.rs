@@ -213,6 +213,7 @@ impl Job<'_> {
         let ranges = RangesDone {
             total: status.ranges_done,
             reused: status.ranges_reused,
+            partly_reused: status.ranges_partly_reused,
             spill_bytes: status.spill_bytes,
         };
         let stamps = plan.files.iter().map(SourceStamp::of).collect();

@@ -3,32 +3,34 @@
 //! ```text
 //! lanes:    files and ranges, read in order, a chunk of about 1 MiB at a time
 //! threads:  take a chunk from a lane, hash it, parse it, run the steps, store the ids in few bits
-//! ranges:   collect what their chunks gave; the thread that brings the last one sorts and spills the range
+//! ranges:   collect what their chunks gave; a few MiB of text at a time are sorted, spilled and committed as a part
 //! ```
 //!
 //! There are no threads for reading alone and no queues: a thread that wants work reads a chunk itself. So `threads`
 //! is all the CPU that a build takes, no more than `threads` chunks are in flight, and one range of one file is enough
 //! to keep all threads busy. Nothing of this shows in the results: rows are sorted, digests ordered, counts summed.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
-use seqio::{
-    BadRow, DataSource, EncodeCounts, Examples, FileRanges, ParsedChunk, RawChunk, RawChunks, RawRecords,
-    SourceRange,
-};
+use seqio::{BadRow, DataSource, Examples, FileRanges, ParsedChunk, RawChunk, RawRecords, SourceRange};
 
 use crate::columns::StoredColumns;
-use crate::digest::{chunk_digest, range_digest, text_file_digest, whole_file_digest};
+use crate::digest::{chunk_digest, text_file_digest, whole_file_digest};
 use crate::error::CacheError;
 use crate::input::{BuildInput, RangeKey, SplitPlan};
+use crate::lanes::{Lanes, NumberedChunk, Place};
 use crate::manifest::SourceFileEntry;
+use crate::parts::{FileState, PartContent, PartRecord, RangeParts, committed_parts, part_stem};
 use crate::progress::{BuildPhase, Commit, Counters, add};
 use crate::rows::{Geometry, SpillBatch};
-use crate::spill::{FileState, RangeRecord, RunEntry, StreamRecord, first_bad_rows, write_run};
+use crate::spill::write_run;
+
+/// A split has about this many parts at most: merging keeps a file of each open.
+const MOST_PARTS: u64 = 1024;
 
 /// What is the same for all of a build.
 #[derive(Clone, Copy)]
@@ -59,9 +61,11 @@ pub(crate) struct Encoded {
 /// A spilled range, and where it stands among the others.
 #[derive(Debug)]
 pub(crate) struct EncodedRange {
-    pub(crate) record: RangeRecord,
+    pub(crate) parts: RangeParts,
     /// Index of its file.
     pub(crate) file: u32,
+    /// Its first byte or row group.
+    pub(crate) start: u64,
     /// Records of the file before it.
     pub(crate) first_row: u64,
 }
@@ -75,20 +79,21 @@ pub(crate) fn encode_split(
 ) -> Result<Encoded, CacheError> {
     let source = context.input.needed_source()?;
     counters.enter(BuildPhase::Checking);
-    let done = committed_ranges(context, plan, work, counters)?;
+    let mut open = committed_parts(context.pool, plan, work)?;
+    count_reused(&open, counters);
     counters.enter(BuildPhase::Encoding);
-    let jobs = read_jobs(plan, work, &done, counters);
-    let lanes = context.pool.current_num_threads().div_ceil(4).min(jobs.len()).max(1);
+    let lanes = Lanes::new(source, plan, work, counters, &open, context.pool.current_num_threads());
+    let done = open.extract_if(.., |_, range| range.is_complete()).collect();
     let encoder = Encoder {
         context,
         source,
         plan,
         work,
         counters,
-        run_bytes: (context.memory / 2 / (lanes as u64 + 1)).max(context.geometry.batch_bytes / 8),
-        queue: Mutex::new(jobs),
-        lanes: (0..lanes).map(|_| Mutex::default()).collect(),
-        pending: Mutex::default(),
+        part_bytes: context.geometry.part_bytes.max(plan.source_bytes() / MOST_PARTS),
+        part_memory: (context.memory / 2 / (lanes.count() as u64 + 1)).max(context.geometry.batch_bytes / 8),
+        lanes,
+        open: Mutex::new(open.into_iter().map(|(key, parts)| (key, OpenRange::new(parts))).collect()),
         done: Mutex::new(done),
         failure: Mutex::default(),
         failed: AtomicBool::new(false),
@@ -97,147 +102,61 @@ pub(crate) fn encode_split(
     if let Some((_, error)) = encoder.failure.into_inner().expect("no thread panicked") {
         return Err(error);
     }
-    let done = encoder.done.into_inner().expect("no thread panicked");
     if context.is_cancelled() {
-        return Err(CacheError::Interrupted { done: format!("{} encoded ranges", done.len()) });
+        let status = counters.status();
+        return Err(CacheError::Interrupted { done: format!("{} encoded examples", status.examples) });
     }
     plan.check_unchanged(source)?;
-    in_order(context, plan, done)
+    in_order(context, plan, encoder.done.into_inner().expect("no thread panicked"))
 }
 
-/// The ranges that an earlier job committed and that are still good.
-fn committed_ranges(
-    context: BuildContext<'_>,
-    plan: &SplitPlan,
-    work: &Path,
-    counters: &Counters<'_>,
-) -> Result<BTreeMap<RangeKey, RangeRecord>, CacheError> {
-    let entries = std::fs::read_dir(work).map_err(CacheError::io("read", work))?;
-    let mut paths = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(CacheError::io("read", work))?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-        if name.ends_with(".json") && !name.ends_with(".file.json") && !name.starts_with("shard-") {
-            paths.push(path);
-        }
-    }
-    let records: Vec<RangeRecord> = context.pool.install(|| {
-        paths.par_iter().filter_map(|path| RangeRecord::reuse(path, work, &plan.files)).collect()
-    });
-    let mut done = BTreeMap::new();
-    for record in records {
-        let file = plan.files.iter().position(|file| file.name == record.file.name);
-        let file = file.expect("only records of the split's files are reused") as u32;
-        let known = match &plan.ranges[file as usize] {
-            FileRanges::Known(ranges) => ranges.contains(&record.range(file)),
-            FileRanges::Streamed => true,
-        };
-        if known && plan.window((file, record.start)).is_some() {
+fn count_reused(ranges: &BTreeMap<RangeKey, RangeParts>, counters: &Counters<'_>) {
+    for range in ranges.values() {
+        if range.is_complete() {
             add(&counters.ranges_done, 1);
             add(&counters.ranges_reused, 1);
-            add(&counters.examples, record.rows);
-            add(&counters.tokens, record.tokens);
-            add(&counters.bad_rows, record.bad_rows);
-            add(&counters.bytes_done, record.source_bytes);
-            add(&counters.spill_bytes, record.runs.iter().map(|run| run.bytes).sum());
-            done.insert((file, record.start), record);
+        } else {
+            add(&counters.ranges_partly_reused, 1);
         }
+        add(&counters.examples, range.sum(|part| part.rows));
+        add(&counters.tokens, range.sum(|part| part.tokens));
+        add(&counters.bad_rows, range.sum(|part| part.bad_rows));
+        add(&counters.bytes_done, range.sum(|part| part.source_bytes));
+        add(&counters.spill_bytes, range.spill_bytes());
     }
-    Ok(done)
-}
-
-/// Something that is read from front to back by one lane.
-#[derive(Clone, Copy, Debug)]
-struct ReadJob {
-    file: u32,
-    /// `None`: the whole file, which cuts its own ranges.
-    range: Option<SourceRange>,
-}
-
-/// What is still to be read, in order.
-fn read_jobs(
-    plan: &SplitPlan,
-    work: &Path,
-    done: &BTreeMap<RangeKey, RangeRecord>,
-    counters: &Counters<'_>,
-) -> VecDeque<ReadJob> {
-    let mut jobs = VecDeque::new();
-    for (file, ranges) in (0u32..).zip(&plan.ranges) {
-        let before = jobs.len();
-        match ranges {
-            FileRanges::Known(ranges) => jobs.extend(
-                ranges
-                    .iter()
-                    .map(|&range| (range, (file, range.start)))
-                    .filter(|(_, key)| plan.window(*key).is_some() && !done.contains_key(key))
-                    .map(|(range, _)| ReadJob { file, range: Some(range) }),
-            ),
-            FileRanges::Streamed => {
-                let is_done = StreamRecord::reuse(work, plan.file(file)).is_some_and(|record| {
-                    let wanted = |start: &u64| plan.window((file, *start)).is_some();
-                    record
-                        .starts
-                        .iter()
-                        .filter(|start| wanted(start))
-                        .all(|&start| done.contains_key(&(file, start)))
-                });
-                if plan.touches(file) && !is_done {
-                    jobs.push_back(ReadJob { file, range: None });
-                }
-            }
-        }
-        if jobs.len() == before {
-            add(&counters.files_done, 1);
-        }
-    }
-    jobs
-}
-
-/// A file or range being read.
-#[derive(Default)]
-struct Lane {
-    reading: Option<Reading>,
-}
-
-struct Reading {
-    job: ReadJob,
-    chunks: RawChunks,
-    /// The range of the chunk before, and how many of its chunks have come.
-    range: Option<(u64, u64)>,
-    /// Where ranges began, for files that cut their own.
-    starts: BTreeSet<u64>,
 }
 
 /// A range whose chunks are coming in.
 #[derive(Default)]
-struct Pending {
+struct OpenRange {
+    /// What is committed.
+    parts: RangeParts,
+    /// What will be the next part.
+    content: PartContent,
     batches: Vec<SpillBatch>,
+    read_bytes: u64,
     memory: u64,
-    runs: Vec<RunEntry>,
-    runs_begun: usize,
-    digests: BTreeMap<u64, [u8; 32]>,
+    /// Parts being written at this moment.
+    writing: u64,
+    /// Chunks that have come, committed ones included.
     chunks: u64,
     chunks_expected: Option<u64>,
-    records: u64,
-    source_bytes: u64,
-    rows: u64,
-    row_bytes: u64,
-    tokens: u64,
-    bad_rows: u64,
-    first_bad_rows: Vec<BadRow>,
-    damage: Option<String>,
-    counts: BTreeMap<String, EncodeCounts>,
 }
 
-impl Pending {
-    /// Whether all of the range is here or in runs.
-    fn is_complete(&self) -> bool {
-        self.chunks_expected == Some(self.chunks) && self.runs.len() == self.runs_begun
+impl OpenRange {
+    fn new(parts: RangeParts) -> Self {
+        let (chunks, chunks_expected) = (parts.num_chunks(), parts.chunks_expected());
+        Self { parts, chunks, chunks_expected, ..Self::default() }
+    }
+
+    fn has_all_chunks(&self) -> bool {
+        self.chunks_expected == Some(self.chunks)
+    }
+
+    fn is_done(&self) -> bool {
+        self.has_all_chunks() && self.writing == 0 && self.content.chunks.is_empty()
     }
 }
-
-/// A place in the source, for telling which of several failures comes first.
-type Place = (u32, u64, u64);
 
 struct Encoder<'a> {
     context: BuildContext<'a>,
@@ -245,34 +164,41 @@ struct Encoder<'a> {
     plan: &'a SplitPlan,
     work: &'a Path,
     counters: &'a Counters<'a>,
-    /// A range that holds more than this is spilled in several runs.
-    run_bytes: u64,
-    queue: Mutex<VecDeque<ReadJob>>,
-    lanes: Vec<Mutex<Lane>>,
-    pending: Mutex<BTreeMap<RangeKey, Pending>>,
-    done: Mutex<BTreeMap<RangeKey, RangeRecord>>,
+    /// A part is closed when it holds this much of the source, so that a killed job loses little work,
+    part_bytes: u64,
+    /// or when it takes this much memory.
+    part_memory: u64,
+    lanes: Lanes<'a>,
+    open: Mutex<BTreeMap<RangeKey, OpenRange>>,
+    done: Mutex<BTreeMap<RangeKey, RangeParts>>,
     failure: Mutex<Option<(Place, CacheError)>>,
     failed: AtomicBool,
 }
 
-/// A chunk, and which one of its range it is.
-struct NumberedChunk {
-    chunk: RawChunk,
-    number: u64,
+/// What a chunk gave.
+struct EncodedChunk {
+    batch: SpillBatch,
+    content: PartContent,
+    /// Bytes of text, or of columns.
+    read_bytes: u64,
 }
 
 impl Encoder<'_> {
     /// What each thread does until nothing is left.
     fn work(&self, thread: usize) {
-        while let Some(numbered) = self.next_chunk(thread) {
-            let chunk = &numbered.chunk;
-            let place = (chunk.range.file, chunk.range.start, chunk.first_ordinal);
-            if let Err(error) = self.encode(numbered) {
-                self.fail(error.place.unwrap_or(place), error.error);
+        let stop = || self.context.is_cancelled() || self.failed.load(Ordering::Relaxed);
+        while let Some(numbered) = self.lanes.next_chunk(thread, stop, |place, error| self.fail(place, error))
+        {
+            let range = numbered.chunk.range;
+            let place = (range.file, range.start, numbered.chunk.first_ordinal);
+            let encoded = self.encode(numbered).and_then(|chunk| Ok(self.collect(range, chunk)?));
+            if let Err(Failure { place: exact, error }) = encoded {
+                self.fail(exact.unwrap_or(place), error);
             }
         }
     }
 
+    /// Keeps the failure that comes first in the source.
     fn fail(&self, place: Place, error: CacheError) {
         self.failed.store(true, Ordering::Relaxed);
         let mut failure = self.failure.lock().expect("no thread panicked");
@@ -281,153 +207,110 @@ impl Encoder<'_> {
         }
     }
 
-    fn next_chunk(&self, thread: usize) -> Option<NumberedChunk> {
-        for lane in 0..self.lanes.len() {
-            let lane = &self.lanes[(thread + lane) % self.lanes.len()];
-            let mut lane = lane.lock().expect("no thread panicked");
-            while !self.context.is_cancelled() && !self.failed.load(Ordering::Relaxed) {
-                let Some(reading) = &mut lane.reading else {
-                    let job = self.queue.lock().expect("no thread panicked").pop_front();
-                    let Some(job) = job else { break };
-                    match self.open(job) {
-                        Ok(reading) => lane.reading = Some(reading),
-                        Err(error) => {
-                            self.fail((job.file, job.range.map_or(0, |range| range.start), 0), error)
-                        }
-                    }
-                    continue;
-                };
-                match reading.chunks.next() {
-                    Some(Ok(chunk)) => {
-                        if self.plan.window((chunk.range.file, chunk.range.start)).is_some() {
-                            return Some(reading.number(chunk));
-                        }
-                    }
-                    Some(Err(error)) => {
-                        let (start, chunks) = reading.range.unwrap_or((0, 0));
-                        self.fail((reading.job.file, start, chunks), error.into());
-                    }
-                    None => {
-                        if let Some(reading) = lane.reading.take()
-                            && let Err(error) = self.close(&reading)
-                        {
-                            self.fail((reading.job.file, u64::MAX, 0), error);
-                        }
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    fn open(&self, job: ReadJob) -> Result<Reading, CacheError> {
-        let file = job.file;
-        let done = self.done.lock().expect("no thread panicked");
-        let starts: BTreeSet<u64> =
-            done.range((file, 0)..=(file, u64::MAX)).map(|((_, start), _)| *start).collect();
-        drop(done);
-        let slice = self.plan.slice.as_ref().map(|slice| {
-            slice
-                .windows
-                .range((file, 0)..=(file, u64::MAX))
-                .map(|((_, start), _)| *start)
-                .collect::<BTreeSet<_>>()
-        });
-        let committed = starts.clone();
-        let skip = move |start: u64| {
-            committed.contains(&start) || slice.as_ref().is_some_and(|slice| !slice.contains(&start))
-        };
-        let chunks = self.source.read(self.plan.file(file), file, job.range, Box::new(skip))?;
-        Ok(Reading { job, chunks, range: None, starts })
-    }
-
-    fn close(&self, reading: &Reading) -> Result<(), CacheError> {
-        let file = self.plan.file(reading.job.file);
-        if reading.job.range.is_none() {
-            add(&self.counters.bytes_done, file.bytes);
-            add(&self.counters.files_done, 1);
-            let starts = reading.starts.iter().copied().collect();
-            return StreamRecord { file: FileState::of(file), starts }.write(self.work);
-        }
-        let queue = self.queue.lock().expect("no thread panicked");
-        if queue.front().is_none_or(|next| next.file != reading.job.file) {
-            add(&self.counters.files_done, 1);
-        }
-        Ok(())
-    }
-
-    fn encode(&self, numbered: NumberedChunk) -> Result<(), Failure> {
+    fn encode(&self, numbered: NumberedChunk) -> Result<EncodedChunk, Failure> {
         let NumberedChunk { chunk, number } = numbered;
-        let key = (chunk.range.file, chunk.range.start);
-        if self.done.lock().expect("no thread panicked").contains_key(&key) {
-            return Ok(());
-        }
+        let file = self.plan.file(chunk.range.file);
         let digest = chunk_digest(&chunk.records);
-        let parsed = self.source.parse(self.plan.file(key.0), &chunk)?;
-        let (examples, bad_rows) = self.window(key, parsed);
+        let parsed = self.source.parse(file, &chunk)?;
+        let (examples, bad_rows) = self.window((chunk.range.file, chunk.range.start), parsed);
         self.check_bad_rows(&chunk, &bad_rows)?;
         let examples = match self.context.input.preprocess(examples) {
             Ok(examples) => examples,
             Err(error) => {
-                let path = self.plan.file(key.0).path.clone();
                 let line = self.line(chunk.range, chunk.first_ordinal);
-                return Err(CacheError::Step { path, line, error: Box::new(error) }.into());
+                return Err(CacheError::Step { path: file.path.clone(), line, error: Box::new(error) }.into());
             }
         };
         let batch = self.store(&chunk, &examples)?;
-        let source_bytes = self.source_bytes(&chunk);
-        add(&self.counters.examples, batch.len() as u64);
-        add(&self.counters.tokens, batch.num_tokens());
-        add(&self.counters.bad_rows, bad_rows.len() as u64);
-        add(&self.counters.bytes_done, source_bytes);
+        let read_bytes = match &chunk.records {
+            RawRecords::Lines(text) => text.len() as u64,
+            RawRecords::Columns(columns) => columns.get_array_memory_size() as u64,
+        };
+        let mut content = PartContent {
+            chunks: BTreeMap::from([(number, digest)]),
+            last_chunk: chunk.last_of_range.then_some(number),
+            records: chunk.num_records,
+            source_bytes: self.source_bytes(&chunk),
+            rows: batch.len() as u64,
+            row_bytes: batch.total_bytes(),
+            tokens: batch.num_tokens(),
+            damage: chunk.damage,
+            counts: examples.counts,
+            ..PartContent::default()
+        };
+        content.add_bad_rows(bad_rows);
+        add(&self.counters.examples, content.rows);
+        add(&self.counters.tokens, content.tokens);
+        add(&self.counters.bad_rows, content.bad_rows);
+        add(&self.counters.bytes_done, content.source_bytes);
         self.counters.tell();
+        Ok(EncodedChunk { batch, content, read_bytes })
+    }
 
-        let mut pending = self.pending.lock().expect("no thread panicked");
-        let range = pending.entry(key).or_default();
-        range.chunks += 1;
-        if chunk.last_of_range {
-            range.chunks_expected = Some(number + 1);
+    /// Adds a chunk to its range, and commits a part of the range if it is time to.
+    fn collect(&self, range: SourceRange, chunk: EncodedChunk) -> Result<(), CacheError> {
+        let key = (range.file, range.start);
+        let mut all = self.open.lock().expect("no thread panicked");
+        let open = all.entry(key).or_default();
+        open.chunks += 1;
+        open.chunks_expected = open.chunks_expected.or(chunk.content.last_chunk.map(|last| last + 1));
+        open.content.merge(chunk.content);
+        open.read_bytes += chunk.read_bytes;
+        if chunk.batch.len() > 0 {
+            open.memory += chunk.batch.memory();
+            open.batches.push(chunk.batch);
         }
-        range.digests.extend(digest.map(|digest| (number, digest)));
-        range.records += chunk.num_records;
-        range.source_bytes += source_bytes;
-        range.rows += batch.len() as u64;
-        range.row_bytes += batch.total_bytes();
-        range.tokens += batch.num_tokens();
-        range.bad_rows += bad_rows.len() as u64;
-        range.first_bad_rows.extend(bad_rows);
-        range.first_bad_rows.sort_by_key(|row| row.ordinal);
-        range.first_bad_rows.truncate(crate::stats::BAD_ROWS_KEPT);
-        range.damage = range.damage.take().or(chunk.damage);
-        for (feature, counts) in examples.counts {
-            *range.counts.entry(feature).or_default() += counts;
+        let is_full = open.read_bytes >= self.part_bytes || open.memory >= self.part_memory;
+        if !is_full && !open.has_all_chunks() {
+            return Ok(());
         }
-        if batch.len() > 0 {
-            range.memory += batch.memory();
-            range.batches.push(batch);
+        let content = std::mem::take(&mut open.content);
+        let batches = std::mem::take(&mut open.batches);
+        (open.read_bytes, open.memory) = (0, 0);
+        open.writing += 1;
+        drop(all);
+
+        let part = self.commit(range, content, batches)?;
+
+        let mut all = self.open.lock().expect("no thread panicked");
+        let open = all.get_mut(&key).expect("a range stays open while parts of it are written");
+        open.writing -= 1;
+        open.parts.parts.push(part);
+        if open.is_done() {
+            let open = all.remove(&key).expect("just looked at");
+            drop(all);
+            self.done.lock().expect("no thread panicked").insert(key, open.parts);
+            add(&self.counters.ranges_done, 1);
         }
-        if range.is_complete() {
-            let range = pending.remove(&key).expect("just looked at");
-            drop(pending);
-            return Ok(self.finish(chunk.range, range)?);
-        }
-        if range.memory > self.run_bytes {
-            let batches = std::mem::take(&mut range.batches);
-            range.memory = 0;
-            let run = range.runs_begun;
-            range.runs_begun += 1;
-            drop(pending);
-            let run = self.write_run(chunk.range, run, batches)?;
-            let mut pending = self.pending.lock().expect("no thread panicked");
-            let range = pending.get_mut(&key).expect("a range with a run being written is not complete");
-            range.runs.push(run);
-            if range.is_complete() {
-                let range = pending.remove(&key).expect("just looked at");
-                drop(pending);
-                self.finish(chunk.range, range)?;
-            }
-        }
+        self.counters.committed(Commit::Spill);
         Ok(())
+    }
+
+    fn commit(
+        &self,
+        range: SourceRange,
+        content: PartContent,
+        batches: Vec<SpillBatch>,
+    ) -> Result<PartRecord, CacheError> {
+        let file = self.plan.file(range.file);
+        let first = content.chunks.keys().next().copied().unwrap_or(0);
+        let stem = part_stem(&file.name, range.start, first);
+        let run = if batches.is_empty() {
+            None
+        } else {
+            Some(write_run(self.work, self.context.columns, &self.context.geometry, &stem, batches)?)
+        };
+        add(&self.counters.spill_bytes, run.as_ref().map_or(0, |run| run.bytes));
+        let part = PartRecord {
+            file: FileState::of(file),
+            file_index: range.file,
+            start: range.start,
+            end: range.end,
+            content,
+            run,
+        };
+        part.write(self.work)?;
+        Ok(part)
     }
 
     /// Drops what does not belong to the slice.
@@ -450,24 +333,21 @@ impl Encoder<'_> {
         if self.context.input.skips_bad_rows() {
             return Ok(());
         }
-        let file = self.plan.file(chunk.range.file);
+        let path = || self.plan.file(chunk.range.file).path.clone();
         if let Some(first) = bad_rows.first() {
             let line = self.line(chunk.range, first.ordinal);
-            let error = CacheError::BadRow { path: file.path.clone(), line, reason: first.reason.clone() };
+            let error = CacheError::BadRow { path: path(), line, reason: first.reason.clone() };
             return Err(Failure { place: Some((chunk.range.file, chunk.range.start, first.ordinal)), error });
         }
         match &chunk.damage {
-            Some(damage) => {
-                Err(CacheError::DamagedSource { path: file.path.clone(), damage: damage.clone() }.into())
-            }
+            Some(damage) => Err(CacheError::DamagedSource { path: path(), damage: damage.clone() }.into()),
             None => Ok(()),
         }
     }
 
     /// The line of a record, or its ordinal if the file cannot be read any more.
     fn line(&self, range: SourceRange, ordinal: u64) -> u64 {
-        let file = self.plan.file(range.file);
-        self.source.line_of(file, range, ordinal).unwrap_or(ordinal + 1)
+        self.source.line_of(self.plan.file(range.file), range, ordinal).unwrap_or(ordinal + 1)
     }
 
     /// Examples as rows of a spill.
@@ -494,64 +374,6 @@ impl Encoder<'_> {
             _ => 0,
         }
     }
-
-    fn write_run(
-        &self,
-        range: SourceRange,
-        number: usize,
-        batches: Vec<SpillBatch>,
-    ) -> Result<RunEntry, CacheError> {
-        let name = &self.plan.file(range.file).name;
-        let BuildContext { columns, geometry, .. } = &self.context;
-        let run = write_run(self.work, columns, geometry, name, range.start, number, batches)?;
-        add(&self.counters.spill_bytes, run.bytes);
-        Ok(run)
-    }
-
-    /// Spills what is left of a complete range and commits it.
-    fn finish(&self, range: SourceRange, mut pending: Pending) -> Result<(), CacheError> {
-        if !pending.batches.is_empty() {
-            let batches = std::mem::take(&mut pending.batches);
-            pending.runs.push(self.write_run(range, pending.runs_begun, batches)?);
-        }
-        pending.runs.sort_by(|a, b| a.file.cmp(&b.file));
-        let text_digest =
-            if pending.digests.is_empty() { String::new() } else { range_digest(pending.digests.values()) };
-        let record = RangeRecord {
-            file: FileState::of(self.plan.file(range.file)),
-            file_index: range.file,
-            start: range.start,
-            end: range.end,
-            records: pending.records,
-            source_bytes: pending.source_bytes,
-            text_digest,
-            runs: pending.runs,
-            rows: pending.rows,
-            row_bytes: pending.row_bytes,
-            tokens: pending.tokens,
-            bad_rows: pending.bad_rows,
-            first_bad_rows: first_bad_rows(pending.first_bad_rows),
-            damage: pending.damage,
-            counts: pending.counts,
-        };
-        record.write(self.work)?;
-        self.done.lock().expect("no thread panicked").insert((range.file, range.start), record);
-        add(&self.counters.ranges_done, 1);
-        self.counters.committed(Commit::Spill);
-        Ok(())
-    }
-}
-
-impl Reading {
-    fn number(&mut self, chunk: RawChunk) -> NumberedChunk {
-        let number = match self.range {
-            Some((start, chunks)) if start == chunk.range.start => chunks,
-            _ => 0,
-        };
-        self.range = Some((chunk.range.start, number + 1));
-        self.starts.insert(chunk.range.start);
-        NumberedChunk { chunk, number }
-    }
 }
 
 /// An error, and where in the source it is if that is known more exactly than by the chunk.
@@ -570,27 +392,30 @@ impl<E: Into<CacheError>> From<E> for Failure {
 fn in_order(
     context: BuildContext<'_>,
     plan: &SplitPlan,
-    done: BTreeMap<RangeKey, RangeRecord>,
+    done: BTreeMap<RangeKey, RangeParts>,
 ) -> Result<Encoded, CacheError> {
     let mut ranges: Vec<EncodedRange> = Vec::with_capacity(done.len());
     let mut records_of: Vec<u64> = vec![0; plan.files.len()];
-    for ((file, start), record) in done {
+    for ((file, start), parts) in done {
         let first_row = match &plan.slice {
             None => records_of[file as usize],
             Some(slice) => slice.counts.range((file, 0)..(file, start)).map(|(_, count)| count).sum(),
         };
-        records_of[file as usize] += record.records;
-        ranges.push(EncodedRange { record, file, first_row });
+        records_of[file as usize] += parts.sum(|part| part.records);
+        ranges.push(EncodedRange { parts, file, start, first_row });
     }
     let digest = |index: usize| -> Result<String, CacheError> {
-        let of_file =
-            || ranges.iter().filter(|range| range.file as usize == index).map(|range| &range.record);
-        if plan.slice.is_some() || of_file().any(|record| record.text_digest.is_empty()) {
-            return whole_file_digest(&plan.files[index].path);
+        let first = ranges.partition_point(|range| (range.file as usize) < index);
+        let of_file = ranges[first..].iter().take_while(|range| range.file as usize == index);
+        let digests = of_file.map(|range| {
+            Some((range.start, range.parts.sum(|part| part.records), range.parts.text_digest()?))
+        });
+        match digests.collect::<Option<Vec<_>>>() {
+            Some(digests) if plan.slice.is_none() => Ok(text_file_digest(
+                digests.iter().map(|(start, records, digest)| (*start, *records, digest.as_str())),
+            )),
+            _ => whole_file_digest(&plan.files[index].path),
         }
-        Ok(text_file_digest(
-            of_file().map(|record| (record.start, record.records, record.text_digest.as_str())),
-        ))
     };
     let digests: Vec<String> = context
         .pool

@@ -43,6 +43,8 @@ pub struct RangesDone {
     pub total: u64,
     /// Those an earlier job had committed.
     pub reused: u64,
+    /// Further ones that an earlier job had committed in part.
+    pub partly_reused: u64,
     /// Bytes of all spills.
     pub spill_bytes: u64,
 }

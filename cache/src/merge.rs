@@ -56,7 +56,7 @@ pub(crate) fn merge_split(
     staged: &Path,
     counters: &Counters<'_>,
 ) -> Result<(Vec<ShardEntry>, SplitStatistics), CacheError> {
-    let bytes: u64 = encoded.ranges.iter().map(|range| range.record.row_bytes).sum();
+    let bytes: u64 = encoded.ranges.iter().map(|range| range.parts.sum(|part| part.row_bytes)).sum();
     let count = usize::try_from(bytes.div_ceil(context.geometry.shard_bytes).max(1)).unwrap_or(usize::MAX);
     counters.shards_total.store(count as u64, Ordering::Relaxed);
     counters.enter(BuildPhase::Merging);
@@ -190,14 +190,15 @@ impl Merge<'_> {
                 Ok(rows)
             }
             Layout::Source => {
-                let total: u64 = self.encoded.ranges.iter().map(|range| range.record.rows).sum();
+                let total: u64 =
+                    self.encoded.ranges.iter().map(|range| range.parts.sum(|part| part.rows)).sum();
                 let border = |index: u128| (u128::from(total) * index / count) as u64;
                 let (from, to) = (border(index), border(index + 1));
                 let mut groups = Vec::new();
                 let mut skip = 0;
                 let mut first = 0;
                 for range in &self.encoded.ranges {
-                    let end = first + range.record.rows;
+                    let end = first + range.parts.sum(|part| part.rows);
                     if end > from && first < to {
                         if groups.is_empty() {
                             skip = from - first;
@@ -221,8 +222,9 @@ impl Merge<'_> {
     ) -> Result<Vec<Arc<Run>>, CacheError> {
         let mut runs = Vec::new();
         for range in ranges {
-            let file = (range.file != range.record.file_index).then_some(range.file);
-            for run in &range.record.runs {
+            for part in &range.parts.parts {
+                let Some(run) = &part.run else { continue };
+                let file = (range.file != part.file_index).then_some(range.file);
                 runs.push(Arc::new(Run::open(&self.work.join(&run.file), range.first_row, file)?));
             }
         }
@@ -233,21 +235,21 @@ impl Merge<'_> {
         let mut counts: BTreeMap<&str, EncodeCounts> = BTreeMap::new();
         let mut bad_rows = BadRowStatistics::default();
         for range in &self.encoded.ranges {
-            let record = &range.record;
-            for (feature, count) in &record.counts {
-                *counts.entry(feature).or_default() += *count;
-            }
-            bad_rows.count += record.bad_rows;
-            for (ordinal, reason) in &record.first_bad_rows {
-                if bad_rows.first.len() < BAD_ROWS_KEPT {
-                    let file = record.file.name.clone();
-                    let row = range.first_row + ordinal;
-                    bad_rows.first.push(BadRowExample { file, row, reason: reason.clone() });
+            let file = &self.encoded.files[range.file as usize].name;
+            for content in range.parts.parts.iter().map(|part| &part.content) {
+                for (feature, count) in &content.counts {
+                    *counts.entry(feature).or_default() += *count;
+                }
+                bad_rows.count += content.bad_rows;
+                if let Some(damage) = &content.damage {
+                    bad_rows.damaged_files.push(DamagedFile { file: file.clone(), damage: damage.clone() });
                 }
             }
-            if let Some(damage) = &record.damage {
-                let file = record.file.name.clone();
-                bad_rows.damaged_files.push(DamagedFile { file, damage: damage.clone() });
+            for (ordinal, reason) in range.parts.first_bad_rows() {
+                if bad_rows.first.len() < BAD_ROWS_KEPT {
+                    let row = range.first_row + ordinal;
+                    bad_rows.first.push(BadRowExample { file: file.clone(), row, reason: reason.to_owned() });
+                }
             }
         }
         let mut features = BTreeMap::new();
@@ -275,11 +277,9 @@ fn inputs_digest(split: &str, shuffled: bool, encoded: &Encoded) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(format!("{split}\n{shuffled}\n").as_bytes());
     for range in &encoded.ranges {
-        let record = &range.record;
-        let line = format!(
-            "{}\n{} {} {} {}\n{:?}\n",
-            record.file.name, range.file, record.start, range.first_row, record.rows, record.file
-        );
+        let Some(first) = range.parts.parts.first() else { continue };
+        let rows = range.parts.sum(|part| part.rows);
+        let line = format!("{} {} {} {rows} {:?}\n", range.file, range.start, range.first_row, first.file);
         hasher.update(line.as_bytes());
     }
     hex(hasher.finalize().as_bytes())

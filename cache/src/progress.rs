@@ -30,6 +30,8 @@ pub struct BuildStatus {
     pub ranges_done: u64,
     /// Of these, ranges that an earlier job had committed.
     pub ranges_reused: u64,
+    /// Further ranges of which an earlier job had committed a part.
+    pub ranges_partly_reused: u64,
     /// Examples written to shards.
     pub examples_merged: u64,
     /// Shards committed.
@@ -57,7 +59,7 @@ pub enum BuildPhase {
 /// Something that a job will not have to do again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// The spill of a range.
+    /// The spill of a range, or of a part of one.
     Spill,
     /// A shard.
     Shard,
@@ -99,6 +101,7 @@ pub(crate) struct Counters<'a> {
     pub(crate) bad_rows: AtomicU64,
     pub(crate) ranges_done: AtomicU64,
     pub(crate) ranges_reused: AtomicU64,
+    pub(crate) ranges_partly_reused: AtomicU64,
     pub(crate) examples_merged: AtomicU64,
     pub(crate) shards_done: AtomicU64,
     pub(crate) shards_total: AtomicU64,
@@ -127,6 +130,7 @@ impl<'a> Counters<'a> {
             bad_rows: AtomicU64::new(0),
             ranges_done: AtomicU64::new(0),
             ranges_reused: AtomicU64::new(0),
+            ranges_partly_reused: AtomicU64::new(0),
             examples_merged: AtomicU64::new(0),
             shards_done: AtomicU64::new(0),
             shards_total: AtomicU64::new(0),
@@ -163,6 +167,7 @@ impl<'a> Counters<'a> {
             bad_rows: get(&self.bad_rows),
             ranges_done: get(&self.ranges_done),
             ranges_reused: get(&self.ranges_reused),
+            ranges_partly_reused: get(&self.ranges_partly_reused),
             examples_merged: get(&self.examples_merged),
             shards_done: get(&self.shards_done),
             shards_total: get(&self.shards_total),

@@ -1,32 +1,26 @@
-//! Encoded ranges on their way to the shards: sorted runs, and a record for each range that is done.
+//! Sorted runs of encoded rows, between encoding and merging.
 //!
 //! ```text
-//! train.work/<file>-<start>.json            this range is done: its runs, counts, digest
-//! train.work/<file>-<start>.0.arrow         its rows sorted by (key, id): one run, more where memory is short
-//! train.work/<file>.file.json               where its ranges begin, of a file that only one reader can run through
+//! batches of a part, in any order  ->  <part>.arrow: sorted by (key, id), batches as in shards, one column more: `_key`
 //! ```
 //!
-//! The key is the example's shuffle key, or its place in the range for splits that keep the source's order. How many
-//! runs there are depends on memory and time; what is merged from them does not.
+//! The key is the example's shuffle key, or its place in the range for splits that keep the source's order.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use seqio::{BadRow, EncodeCounts, SourceFile, SourceRange};
 use serde::{Deserialize, Serialize};
 
 use crate::columns::StoredColumns;
-use crate::commit::{self, Durability};
+use crate::commit::Durability;
 use crate::error::CacheError;
 use crate::layout::hex;
-use crate::log::modified_ns;
 use crate::rows::{BatchFill, Geometry, Pick, PickSource, SpillBatch, Target, gather};
 use crate::table::Table;
 use crate::writer::TableWriter;
 
-/// A sorted file of rows of one range.
+/// A sorted file of rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunEntry {
@@ -40,114 +34,12 @@ pub(crate) struct RunEntry {
     pub(crate) blake3: String,
 }
 
-/// A source file as it was when something was read from it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct FileState {
-    pub(crate) name: String,
-    pub(crate) bytes: u64,
-    pub(crate) modified_ns: i64,
-}
-
-impl FileState {
-    pub(crate) fn of(file: &SourceFile) -> Self {
-        Self { name: file.name.clone(), bytes: file.bytes, modified_ns: modified_ns(file) }
-    }
-}
-
-/// A range that is encoded and committed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RangeRecord {
-    /// The file it was read from.
-    pub(crate) file: FileState,
-    /// The file's index at that time.
-    pub(crate) file_index: u32,
-    /// First byte or row group.
-    pub(crate) start: u64,
-    /// One past the last, as the source said.
-    pub(crate) end: u64,
-    /// Raw records of the range, bad and blank ones included.
-    pub(crate) records: u64,
-    /// Its share of the source file's bytes, for progress.
-    pub(crate) source_bytes: u64,
-    /// Hash of its text; empty for columnar files, which are hashed whole.
-    pub(crate) text_digest: String,
-    /// Its rows.
-    pub(crate) runs: Vec<RunEntry>,
-    /// Number of rows.
-    pub(crate) rows: u64,
-    /// Bytes of the rows in a shard.
-    pub(crate) row_bytes: u64,
-    /// Token ids.
-    pub(crate) tokens: u64,
-    /// Bad records.
-    pub(crate) bad_rows: u64,
-    /// The first of them: ordinal in the range and reason.
-    pub(crate) first_bad_rows: Vec<(u64, String)>,
-    /// Why the file could not be read on after this range.
-    pub(crate) damage: Option<String>,
-    /// What the encoders met, by feature.
-    pub(crate) counts: BTreeMap<String, EncodeCounts>,
-}
-
-/// The ranges of a file that only one reader can run through.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct StreamRecord {
-    pub(crate) file: FileState,
-    pub(crate) starts: Vec<u64>,
-}
-
-/// The name of a range's record without its ending.
-fn stem(file_name: &str, start: u64) -> String {
-    format!("{}-{start:016x}", &blake3::hash(file_name.as_bytes()).to_hex()[..16])
-}
-
-impl RangeRecord {
-    pub(crate) fn path(work: &Path, file_name: &str, start: u64) -> PathBuf {
-        work.join(format!("{}.json", stem(file_name, start)))
-    }
-
-    /// Commits the range.
-    pub(crate) fn write(&self, work: &Path) -> Result<(), CacheError> {
-        let path = Self::path(work, &self.file.name, self.start);
-        commit::write(&path, commit::to_checked_json(self).as_bytes(), Durability::Process)
-    }
-
-    /// The record of a range that an earlier job committed, if it and its runs are whole and the file is the same.
-    pub(crate) fn reuse(path: &Path, work: &Path, files: &[SourceFile]) -> Option<Self> {
-        let record: Self = commit::read_checked_json(path).ok()?;
-        let file = files.iter().find(|file| file.name == record.file.name)?;
-        let whole = |run: &RunEntry| {
-            let path = work.join(&run.file);
-            fs::metadata(&path).is_ok_and(|metadata| metadata.len() == run.bytes)
-                && hash_file(&path).is_ok_and(|hash| hash == run.blake3)
-        };
-        (FileState::of(file) == record.file && record.runs.iter().all(whole)).then_some(record)
-    }
-
-    /// The range with the file's index of today.
-    pub(crate) fn range(&self, file_index: u32) -> SourceRange {
-        SourceRange { file: file_index, start: self.start, end: self.end }
-    }
-}
-
-impl StreamRecord {
-    fn path(work: &Path, file_name: &str) -> PathBuf {
-        let hash = blake3::hash(file_name.as_bytes()).to_hex();
-        work.join(format!("{}.file.json", &hash[..16]))
-    }
-
-    pub(crate) fn write(&self, work: &Path) -> Result<(), CacheError> {
-        let path = Self::path(work, &self.file.name);
-        commit::write(&path, commit::to_checked_json(self).as_bytes(), Durability::Process)
-    }
-
-    /// The ranges of a file that an earlier job has read to its end, if the file is the same.
-    pub(crate) fn reuse(work: &Path, file: &SourceFile) -> Option<Self> {
-        let record: Self = commit::read_checked_json(&Self::path(work, &file.name)).ok()?;
-        (record.file == FileState::of(file)).then_some(record)
+impl RunEntry {
+    /// Whether the file is as it was written.
+    pub(crate) fn is_whole(&self, work: &Path) -> bool {
+        let path = work.join(&self.file);
+        fs::metadata(&path).is_ok_and(|metadata| metadata.len() == self.bytes)
+            && hash_file(&path).is_ok_and(|hash| hash == self.blake3)
     }
 }
 
@@ -159,14 +51,12 @@ pub(crate) fn hash_file(path: &Path) -> Result<String, CacheError> {
     Ok(hex(hasher.finalize().as_bytes()))
 }
 
-/// Sorts batches of one range and writes them as its run number `number`.
+/// Sorts batches of one range and writes them as the run `stem`.
 pub(crate) fn write_run(
     work: &Path,
     columns: &StoredColumns,
     geometry: &Geometry,
-    file_name: &str,
-    start: u64,
-    number: usize,
+    stem: &str,
     batches: Vec<SpillBatch>,
 ) -> Result<RunEntry, CacheError> {
     let mut order: Vec<(u128, Pick)> = Vec::with_capacity(batches.iter().map(SpillBatch::len).sum());
@@ -176,7 +66,7 @@ pub(crate) fn write_run(
     let id = |pick: &Pick| batches[pick.0 as usize].id(pick.1 as usize);
     order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| id(&a.1).cmp(&id(&b.1))));
 
-    let file = format!("{}.{number}.arrow", stem(file_name, start));
+    let file = format!("{stem}.arrow");
     let mut writer = TableWriter::create(&work.join(&file), &columns.spill, true)?;
     let mut fill = BatchFill::default();
     let cuts: Vec<bool> = order
@@ -207,13 +97,6 @@ pub(crate) fn write_run(
     };
     written.commit(Durability::Process)?;
     Ok(entry)
-}
-
-/// Keeps the first few bad records in order.
-pub(crate) fn first_bad_rows(mut bad_rows: Vec<BadRow>) -> Vec<(u64, String)> {
-    bad_rows.sort_by_key(|row| row.ordinal);
-    bad_rows.truncate(crate::stats::BAD_ROWS_KEPT);
-    bad_rows.into_iter().map(|row| (row.ordinal, row.reason)).collect()
 }
 
 /// A run opened for merging.

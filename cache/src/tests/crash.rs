@@ -93,6 +93,32 @@ fn a_job_stopped_many_times_ends_with_the_same_bytes() {
 }
 
 #[test]
+fn a_range_is_gone_on_with_where_its_last_part_ended() {
+    let mut world = World::new(&[("train-a", &lines("a", 90)), ("validation.stream", &lines("v", 60))]);
+    world.range_bytes = 900;
+    let parts = |threads, at| {
+        let (mut config, stop) = stopping(threads, at);
+        config.geometry.part_bytes = 40;
+        config.memory_bytes = 1;
+        (config, stop)
+    };
+    world.build("whole", &SPLITS, &small(1));
+    let whole = world.task();
+    build(&whole, &world.caches("again"), &SPLITS, &small(1), &NoProgress).unwrap();
+    let chunks = whole.chunks_parsed.load(Ordering::Relaxed);
+    for at in [1, 2, 3, 5, 8, 13, 21] {
+        let name = format!("stopped-{at}");
+        let task = world.task();
+        let (config, stop) = parts(1, at);
+        build(&task, &world.caches(&name), &SPLITS, &config, &stop).unwrap_err();
+        let report = build(&task, &world.caches(&name), &SPLITS, &parts(2, 0).0, &NoProgress).unwrap();
+        assert_eq!(task.chunks_parsed.load(Ordering::Relaxed), chunks, "nothing is encoded twice");
+        assert!(report.splits.iter().any(|split| split.ranges.partly_reused > 0 || split.ranges.reused > 0));
+        assert!(files(world.caches(&name).root()) == files(world.caches("whole").root()), "stopped at {at}");
+    }
+}
+
+#[test]
 fn damaged_and_half_written_work_is_done_again() {
     let world = world();
     world.build("whole", &SPLITS, &small(1));

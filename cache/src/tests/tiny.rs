@@ -35,8 +35,8 @@ pub(crate) struct LineSource {
     folder: PathBuf,
     range_bytes: u64,
     chunk_lines: usize,
-    /// Chunks read so far.
-    pub(crate) chunks_read: Arc<AtomicU64>,
+    chunks_read: Arc<AtomicU64>,
+    chunks_parsed: Arc<AtomicU64>,
 }
 
 impl LineSource {
@@ -144,7 +144,8 @@ impl DataSource for LineSource {
         })))
     }
 
-    fn parse(&self, _file: &SourceFile, chunk: &RawChunk) -> Result<ParsedChunk, SourceError> {
+    fn parse(&self, file: &SourceFile, chunk: &RawChunk) -> Result<ParsedChunk, SourceError> {
+        self.chunks_parsed.fetch_add(1, Ordering::Relaxed);
         let RawRecords::Lines(text) = &chunk.records else { panic!("lines only") };
         let mut texts = Vec::new();
         let mut rows = Vec::new();
@@ -156,7 +157,7 @@ impl DataSource for LineSource {
                 bad_rows.push(BadRow { ordinal, offset, reason: "it begins with `!`".to_owned() });
             } else {
                 texts.push(std::str::from_utf8(line).unwrap().trim_end().to_owned());
-                let name = &_file.name;
+                let name = &file.name;
                 rows.push(ExampleRow {
                     id: ExampleId::new("tiny", name, chunk.range.start, ordinal),
                     origins: vec![Origin {
@@ -191,21 +192,24 @@ impl DataSource for LineSource {
 /// A task over [`LineSource`].
 pub(crate) struct TinyTask {
     source: Arc<dyn DataSource>,
+    /// Chunks read and chunks encoded so far.
     pub(crate) chunks_read: Arc<AtomicU64>,
+    pub(crate) chunks_parsed: Arc<AtomicU64>,
     pub(crate) version: u32,
     pub(crate) skip_bad_rows: bool,
 }
 
 impl TinyTask {
     pub(crate) fn new(folder: &Path, range_bytes: u64) -> Self {
-        let chunks_read: Arc<AtomicU64> = Arc::default();
+        let (chunks_read, chunks_parsed): (Arc<AtomicU64>, Arc<AtomicU64>) = Default::default();
         let source = LineSource {
             folder: folder.to_owned(),
             range_bytes,
             chunk_lines: 2,
             chunks_read: Arc::clone(&chunks_read),
+            chunks_parsed: Arc::clone(&chunks_parsed),
         };
-        Self { source: Arc::new(source), chunks_read, version: 1, skip_bad_rows: false }
+        Self { source: Arc::new(source), chunks_read, chunks_parsed, version: 1, skip_bad_rows: false }
     }
 }
 
@@ -357,7 +361,7 @@ pub(crate) fn build(
 
 /// A job whose batches and shards are small.
 pub(crate) fn small(threads: usize) -> BuildConfig {
-    let geometry = Geometry { batch_rows: 3, batch_bytes: 600, shard_bytes: 1500 };
+    let geometry = Geometry { batch_rows: 3, batch_bytes: 600, shard_bytes: 1500, part_bytes: 1 << 20 };
     BuildConfig { threads, geometry, ..BuildConfig::default() }
 }
 
