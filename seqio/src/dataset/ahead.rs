@@ -11,14 +11,18 @@ use std::sync::Arc;
 use crossbeam_channel::Receiver;
 
 use crate::batch::Batch;
-use crate::dataset::cursor::{Cursor, NoStep};
+use crate::convert::RowWriter;
+use crate::dataset::cursor::{Cursor, NoStep, StepRows};
 use crate::dataset::error::DatasetError;
 use crate::dataset::fill::{BatchPool, fill};
-use crate::dataset::infeed::{Dispatcher, Stopped};
+use crate::dataset::infeed::{Dispatcher, Stopped, caught};
 use crate::dataset::state::StreamPosition;
 use crate::dataset::stream::Stream;
 use crate::dataset::window::{StoredWindows, Window};
 use crate::dataset::window_source::Windows;
+
+/// Small batches are filled several a job, up to this size: waking a thread costs as much as filling 50 kB.
+const JOB_BYTES: u64 = 1 << 20;
 
 /// Windows planned ahead, at most.
 const WINDOWS_AHEAD: usize = 4;
@@ -30,11 +34,27 @@ pub(crate) enum Delivery {
     Failed(DatasetError),
 }
 
+impl Delivery {
+    /// Makes the batch of a step; a panic is its error.
+    pub(crate) fn fill(
+        stream: &Stream,
+        writer: &RowWriter,
+        step: &StepRows<Window>,
+        pool: &BatchPool,
+    ) -> Self {
+        let batch = caught(|| fill(stream, writer, step, pool));
+        let panicked = |message| Err(stream.panicked(format!("step {}", step.step), message));
+        Self::Batch(batch.unwrap_or_else(panicked), step.after)
+    }
+}
+
 /// What the dispatcher knows of its stream.
 pub(crate) struct Ahead {
     pub(crate) stream: Arc<Stream>,
     pub(crate) pool: Arc<BatchPool>,
     pub(crate) threads: usize,
+    /// Batches a job at most.
+    pub(crate) most_steps: usize,
 }
 
 /// Why the dispatcher has no window.
@@ -47,7 +67,7 @@ impl Ahead {
     /// Runs until the stream ends or the consumer goes.
     pub(crate) fn run(
         self,
-        dispatcher: &Dispatcher<Delivery>,
+        dispatcher: &Dispatcher<Vec<Delivery>>,
         mut cursor: Cursor<Window>,
         mut windows: Windows,
     ) -> Result<(), Stopped> {
@@ -56,32 +76,53 @@ impl Ahead {
             read.reader.stop_at(dispatcher.stop_flag());
         }
         let mut asked = Asked { next: None, waiting: VecDeque::new() };
+        // The first batch goes alone, so that it need not wait for others.
+        let mut most_steps = 1;
         loop {
-            let step = cursor.next(|index| match &mut windows {
-                Windows::Stored(stored) => asked.window(dispatcher, stored, index, self.threads),
-                Windows::Read(_) => windows.window(&self.stream, index).map_err(NoWindow::Failed),
-            });
-            let step = match step {
-                Ok(step) => step,
-                Err(NoStep::End) => {
-                    return dispatcher.hand_over(Delivery::End { dropped_rows: cursor.dropped_rows() });
+            let (mut steps, mut bytes, mut end) = (Vec::new(), 0, None);
+            while end.is_none() && steps.len() < most_steps && bytes < JOB_BYTES {
+                let step = cursor.next(|index| match &mut windows {
+                    Windows::Stored(stored) => asked.window(dispatcher, stored, index, self.threads),
+                    Windows::Read(_) => windows.window(&self.stream, index).map_err(NoWindow::Failed),
+                });
+                match step {
+                    Ok(step) => {
+                        bytes += self.bytes(&writer, step.size);
+                        steps.push(step);
+                    }
+                    Err(NoStep::End) => end = Some(Delivery::End { dropped_rows: cursor.dropped_rows() }),
+                    Err(NoStep::Barren) => end = Some(Delivery::Failed(self.stream.no_tokens())),
+                    Err(NoStep::Failed(NoWindow::Failed(error))) => end = Some(Delivery::Failed(error)),
+                    Err(NoStep::Failed(NoWindow::Stopped)) => return Err(Stopped),
                 }
-                Err(NoStep::Barren) => {
-                    return dispatcher.hand_over(Delivery::Failed(self.stream.no_tokens()));
-                }
-                Err(NoStep::Failed(NoWindow::Failed(error))) => {
-                    return dispatcher.hand_over(Delivery::Failed(error));
-                }
-                Err(NoStep::Failed(NoWindow::Stopped)) => return Err(Stopped),
-            };
-            let (stream, pool, writer) =
-                (Arc::clone(&self.stream), Arc::clone(&self.pool), Arc::clone(&writer));
-            let (number, after, owner) = (step.step, step.after, Arc::clone(&self.stream));
-            dispatcher.deliver(
-                move || Delivery::Batch(fill(&stream, &writer, &step, &pool), after),
-                move |message| Delivery::Batch(Err(owner.panicked(format!("step {number}"), message)), after),
-            )?;
+            }
+            self.deliver(dispatcher, &writer, steps)?;
+            if let Some(end) = end {
+                return dispatcher.hand_over(vec![end]);
+            }
+            most_steps = self.most_steps;
         }
+    }
+
+    /// Size of this host's part of a batch of `batch_size` rows.
+    fn bytes(&self, writer: &RowWriter, batch_size: u64) -> u64 {
+        let rows = self.stream.config.host.rows(batch_size);
+        let places: u64 = writer.model_features().iter().map(|feature| feature.length as u64).sum();
+        (rows.end - rows.start) * 4 * places
+    }
+
+    fn deliver(
+        &self,
+        dispatcher: &Dispatcher<Vec<Delivery>>,
+        writer: &Arc<RowWriter>,
+        steps: Vec<StepRows<Window>>,
+    ) -> Result<(), Stopped> {
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let (stream, pool, writer) = (Arc::clone(&self.stream), Arc::clone(&self.pool), Arc::clone(writer));
+        dispatcher
+            .deliver(move || steps.iter().map(|step| Delivery::fill(&stream, &writer, step, &pool)).collect())
     }
 }
 
@@ -97,7 +138,7 @@ impl Asked {
     /// Window `index`, which follows the last one; others after it are asked for ahead.
     fn window(
         &mut self,
-        dispatcher: &Dispatcher<Delivery>,
+        dispatcher: &Dispatcher<Vec<Delivery>>,
         windows: &Arc<StoredWindows>,
         index: u64,
         threads: usize,
@@ -127,15 +168,15 @@ impl Asked {
 
     fn ask(
         &mut self,
-        dispatcher: &Dispatcher<Delivery>,
+        dispatcher: &Dispatcher<Vec<Delivery>>,
         windows: &Arc<StoredWindows>,
         index: u64,
     ) -> Result<(), NoWindow> {
         let (windows, stream) = (Arc::clone(windows), Arc::clone(&windows.stream));
-        let planned = dispatcher.ask(
-            move || Ok(windows.window(index)),
-            move |message| Err(stream.panicked(format!("window {index}"), message)),
-        );
+        let planned = dispatcher.ask(move || {
+            caught(|| windows.window(index))
+                .map_err(|message| stream.panicked(format!("window {index}"), message))
+        });
         self.waiting.push_back(planned.map_err(|Stopped| NoWindow::Stopped)?);
         Ok(())
     }

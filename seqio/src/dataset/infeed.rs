@@ -98,24 +98,19 @@ impl<T> Drop for Infeed<T> {
 
 impl<T: Send + 'static> Dispatcher<T> {
     /// Gives out a job whose result goes to the consumer; waits while `read_ahead` results are not consumed.
-    pub(crate) fn deliver(
-        &self,
-        job: impl FnOnce() -> T + Send + 'static,
-        panicked: impl FnOnce(String) -> T + Send + 'static,
-    ) -> Result<(), Stopped> {
+    pub(crate) fn deliver(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<(), Stopped> {
         let (sender, receiver) = bounded(1);
         self.results.send(receiver).map_err(|_| Stopped)?;
-        self.run(sender, job, panicked)
+        self.run(sender, job)
     }
 
     /// Gives out a job whose result the dispatcher itself waits for.
     pub(crate) fn ask<R: Send + 'static>(
         &self,
         job: impl FnOnce() -> R + Send + 'static,
-        panicked: impl FnOnce(String) -> R + Send + 'static,
     ) -> Result<Receiver<R>, Stopped> {
         let (sender, receiver) = bounded(1);
-        self.run(sender, job, panicked)?;
+        self.run(sender, job)?;
         Ok(receiver)
     }
 
@@ -136,12 +131,11 @@ impl<T: Send + 'static> Dispatcher<T> {
         &self,
         sender: Sender<R>,
         job: impl FnOnce() -> R + Send + 'static,
-        panicked: impl FnOnce(String) -> R + Send + 'static,
     ) -> Result<(), Stopped> {
         let job = Box::new(move || {
-            let result = caught(job).unwrap_or_else(panicked);
-            // The receiver is gone when the consumer is.
-            let _ = sender.send(result);
+            // A job makes its own panics into errors; of any other nothing is left but a closed channel. The receiver
+            // is gone when the consumer is.
+            let _ = caught(job).map(|result| sender.send(result));
         });
         self.jobs.send(job).map_err(|_| Stopped)
     }
@@ -162,26 +156,19 @@ mod tests {
 
     use super::*;
 
-    fn counting(
-        threads: usize,
-        read_ahead: usize,
-        started: &Arc<AtomicUsize>,
-    ) -> Infeed<Result<usize, String>> {
+    fn counting(threads: usize, read_ahead: usize, started: &Arc<AtomicUsize>) -> Infeed<usize> {
         let started = Arc::clone(started);
         Infeed::start(threads, read_ahead, AtDrop::Waits, move |dispatcher| {
             for number in 0..200 {
                 let started = Arc::clone(&started);
-                dispatcher.deliver(
-                    move || {
-                        started.fetch_add(1, Ordering::Relaxed);
-                        assert!(number != 50, "fifty");
-                        if number % 7 == 0 {
-                            std::thread::sleep(Duration::from_millis(1));
-                        }
-                        Ok(number)
-                    },
-                    Err,
-                )?;
+                dispatcher.deliver(move || {
+                    started.fetch_add(1, Ordering::Relaxed);
+                    assert!(number != 50, "fifty");
+                    if number % 7 == 0 {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    number
+                })?;
             }
             Ok(())
         })
@@ -189,12 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_order_and_a_panic_comes_as_its_result() {
+    fn results_come_in_order_and_a_panic_takes_only_its_own() {
         for (threads, read_ahead) in [(1, 1), (2, 3), (8, 64)] {
             let mut infeed = counting(threads, read_ahead, &Arc::default());
             for number in 0..200 {
-                let expected = if number == 50 { Err("fifty".to_owned()) } else { Ok(number) };
-                assert_eq!(infeed.next().unwrap().unwrap(), expected);
+                let result = infeed.next().unwrap();
+                assert_eq!(result.ok(), (number != 50).then_some(number));
             }
             assert!(infeed.next().is_none());
         }

@@ -5,6 +5,7 @@
 //! iterator.state()                          after batch s: goes on with s + 1, here or elsewhere
 //! ```
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ use crate::dataset::ahead::{Ahead, Delivery};
 use crate::dataset::batch_sizes::BatchSizes;
 use crate::dataset::cursor::{Cursor, NoStep};
 use crate::dataset::error::DatasetError;
-use crate::dataset::fill::{BatchPool, fill};
-use crate::dataset::infeed::{AtDrop, Infeed, Stopped, caught};
+use crate::dataset::fill::BatchPool;
+use crate::dataset::infeed::{AtDrop, Infeed};
 use crate::dataset::state::{DatasetState, StreamPosition};
 use crate::dataset::stream::Stream;
 use crate::dataset::window::Window;
@@ -38,7 +39,8 @@ pub struct DatasetIterator {
 enum Work {
     /// On the consumer's thread.
     Here(Box<(Cursor<Window>, Windows)>),
-    Ahead(Infeed<Delivery>),
+    /// On other threads; and what has come from them already.
+    Ahead(Infeed<Vec<Delivery>>, VecDeque<Delivery>),
 }
 
 impl std::fmt::Debug for DatasetIterator {
@@ -63,22 +65,25 @@ impl DatasetIterator {
         let cursor = Cursor::new(position, sizes.clone(), config.drop_remainder, empty_limit);
         let threads =
             config.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-        let pool = Arc::new(BatchPool::new(config.read_ahead + 2));
+        let pool = Arc::new(BatchPool::new(2 * config.read_ahead + 4));
         let work = if config.read_ahead == 0 {
             Work::Here(Box::new((cursor, windows)))
         } else {
-            let ahead = Ahead { stream: Arc::clone(&stream), pool: Arc::clone(&pool), threads };
-            let at_drop = match &windows {
-                Windows::Stored(_) => AtDrop::Waits,
-                Windows::Read(_) => AtDrop::Leaves,
+            let (at_drop, most_steps) = match &windows {
+                // Every thread should find a job, and the consumer something to do.
+                Windows::Stored(_) => (AtDrop::Waits, (config.read_ahead / (threads + 1)).max(1)),
+                // A batch that is ready does not wait for the reading of the next one's window.
+                Windows::Read(_) => (AtDrop::Leaves, 1),
             };
-            let infeed = Infeed::start(threads, config.read_ahead, at_drop, move |dispatcher| {
+            let ahead = Ahead { stream: Arc::clone(&stream), pool: Arc::clone(&pool), threads, most_steps };
+            let infeed = Infeed::start(threads, config.read_ahead / most_steps, at_drop, move |dispatcher| {
                 ahead.run(dispatcher, cursor, windows)
             });
-            Work::Ahead(infeed.map_err(|error| DatasetError::Setting {
+            let infeed = infeed.map_err(|error| DatasetError::Setting {
                 setting: "threads",
                 problem: format!("{threads} threads cannot be started: {error}"),
-            })?)
+            })?;
+            Work::Ahead(infeed, VecDeque::new())
         };
         Ok(Self {
             stream,
@@ -129,24 +134,23 @@ impl DatasetIterator {
                 let (cursor, windows) = work.as_mut();
                 let writer = windows.writer();
                 match cursor.next(|index| windows.window(&self.stream, index)) {
-                    Ok(step) => {
-                        let batch = caught(|| fill(&self.stream, &writer, &step, &self.pool));
-                        let place = || format!("step {}", step.step);
-                        let batch =
-                            batch.unwrap_or_else(|message| Err(self.stream.panicked(place(), message)));
-                        Delivery::Batch(batch, step.after)
-                    }
+                    Ok(step) => Delivery::fill(&self.stream, &writer, &step, &self.pool),
                     Err(NoStep::End) => Delivery::End { dropped_rows: cursor.dropped_rows() },
                     Err(NoStep::Barren) => Delivery::Failed(self.stream.no_tokens()),
                     Err(NoStep::Failed(error)) => Delivery::Failed(error),
                 }
             }
-            Work::Ahead(infeed) => match infeed.next() {
-                Some(Ok(delivery)) => delivery,
-                Some(Err(Stopped)) | None => {
-                    Delivery::Failed(self.stream.panicked("planning".to_owned(), "no message".to_owned()))
+            Work::Ahead(infeed, ready) => {
+                while ready.is_empty() {
+                    let Some(Ok(deliveries)) = infeed.next() else {
+                        return Delivery::Failed(
+                            self.stream.panicked("planning".to_owned(), "no message".to_owned()),
+                        );
+                    };
+                    ready.extend(deliveries);
                 }
-            },
+                ready.pop_front().expect("looked at above")
+            }
         }
     }
 }
