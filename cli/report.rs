@@ -11,6 +11,7 @@ use std::fmt::{self, Write as _};
 use std::io;
 use std::process::ExitCode;
 
+use seqio::ReadSplitError;
 use seqio_cache::CacheError;
 
 use crate::output::{Paint, Style};
@@ -141,10 +142,18 @@ fn split_hints(message: &str) -> (String, Vec<String>) {
     (kept.join("\n").trim_end().to_owned(), hints)
 }
 
-/// What a library knows to do about its own errors.
+/// What is to be done about the errors of libraries.
 fn hint_of(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    let hinted = error.downcast_ref::<Hinted>().and_then(|hinted| hinted.error.downcast_ref::<CacheError>());
-    error.downcast_ref::<CacheError>().or(hinted)?.hint()
+    let hinted = error.downcast_ref::<Hinted>();
+    let cache = error.downcast_ref().or_else(|| hinted?.error.downcast_ref::<CacheError>());
+    let read = error.downcast_ref().or_else(|| hinted?.error.downcast_ref::<ReadSplitError>());
+    match read {
+        Some(ReadSplitError::BadRow { .. } | ReadSplitError::Damaged { .. }) => Some(
+            "mend the file, or write `on_bad_row = \"skip\"` in the task's source to skip and count such records"
+                .to_owned(),
+        ),
+        _ => cache?.hint(),
+    }
 }
 
 /// The exit code that goes with an error.

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use seqio::Split;
-use seqio_cache::{CacheDir, CacheInfo, CacheState, SplitReport, StorageOrder, VerifyReport, verify};
+use seqio::{Split, Task};
+use seqio_cache::{
+    Cache, CacheDir, CacheInfo, CacheState, Found, SplitReport, StorageOrder, VerifyReport, verify,
+};
 use serde::Serialize;
 
 use crate::args::{CacheBuildArgs, CacheCommand, CacheListArgs, CacheRemoveArgs, CacheVerifyArgs};
@@ -90,7 +92,7 @@ fn build_caches(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyh
     Ok(())
 }
 
-fn splits_of(task: &seqio::Task, wanted: &[String]) -> anyhow::Result<Vec<Split>> {
+fn splits_of(task: &Task, wanted: &[String]) -> anyhow::Result<Vec<Split>> {
     if wanted.is_empty() {
         return task.source().splits().iter().map(|name| Ok(name.parse()?)).collect();
     }
@@ -164,6 +166,8 @@ fn estimate(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyhow::
 struct Listed {
     task: String,
     state: &'static str,
+    /// Whether definition and sources are still those; `None` where that cannot be told.
+    up_to_date: Option<bool>,
     splits: Vec<String>,
     examples: Option<u64>,
     tokens: Option<u64>,
@@ -175,7 +179,14 @@ struct Listed {
 fn list(session: &Session, args: &CacheListArgs, out: &mut Out) -> anyhow::Result<()> {
     let cache_dir = session.cache_dir();
     let caches = caches_of(&cache_dir, &args.tasks)?;
-    let listed: Vec<Listed> = caches.iter().map(|info| listed(&cache_dir, info)).collect();
+    let mut listed: Vec<Listed> = caches.iter().map(|info| listed(&cache_dir, info)).collect();
+    // Without a task file the caches are listed all the same.
+    if let Ok(registry) = session.registry() {
+        for line in listed.iter_mut().filter(|line| line.state == "complete") {
+            line.up_to_date =
+                registry.task(&line.task).ok().map(|task| is_fresh(&cache_dir, &task, &line.folder));
+        }
+    }
     if args.json.wanted {
         return out.json(&listed);
     }
@@ -195,7 +206,11 @@ fn list(session: &Session, args: &CacheListArgs, out: &mut Out) -> anyhow::Resul
     for line in &listed {
         table.row([
             line.task.clone(),
-            line.state.to_owned(),
+            match line.up_to_date {
+                Some(true) => "up to date".to_owned(),
+                Some(false) => "out of date".to_owned(),
+                None => line.state.to_owned(),
+            },
             line.splits.join(", "),
             number(line.examples),
             number(line.tokens),
@@ -215,6 +230,7 @@ fn listed(cache_dir: &CacheDir, info: &CacheInfo) -> Listed {
     let line = |state, splits, problem| Listed {
         task: task_of(cache_dir, info),
         state,
+        up_to_date: None,
         splits,
         examples: None,
         tokens: None,
@@ -387,15 +403,20 @@ fn fresh_folders(session: &Session, cache_dir: &CacheDir, tasks: &[String]) -> a
     let mut fresh = Vec::new();
     for name in tasks {
         let task = registry.task(name)?;
-        for info in caches_of(cache_dir, std::slice::from_ref(name))? {
-            let CacheState::Complete(manifest) = &info.state else { continue };
-            for split in manifest.splits.keys() {
-                let found = crate::session::find(cache_dir, &task, &split.parse()?)?;
-                if let seqio_cache::Found::Fresh { split, .. } = found {
-                    fresh.push(split.folder().to_owned());
-                }
-            }
-        }
+        let caches = caches_of(cache_dir, std::slice::from_ref(name))?;
+        fresh.extend(
+            caches.into_iter().map(|info| info.folder).filter(|folder| is_fresh(cache_dir, &task, folder)),
+        );
     }
     Ok(fresh)
+}
+
+/// Whether some split of a cache is what the task would read now.
+fn is_fresh(cache_dir: &CacheDir, task: &Task, folder: &Path) -> bool {
+    let Ok(cache) = Cache::open(folder) else { return false };
+    let found = |split: &String| crate::session::find(cache_dir, task, &split.parse()?);
+    cache.manifest().splits.keys().any(|split| match found(split) {
+        Ok(Found::Fresh { split, .. }) => split.folder() == folder,
+        _ => false,
+    })
 }

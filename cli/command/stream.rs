@@ -12,7 +12,7 @@ use crate::output::{Notes, Out, write_stderr};
 use crate::report::{Interrupted, WithHint as _, usage};
 use crate::session::{Opened, Session, Wanted, check_split};
 use crate::shape;
-use crate::write::{ArrowStream, BatchWriter, JsonLines, NpyFolder, create, write_atomically};
+use crate::write::{ArrowStream, BatchWriter, Durable, JsonLines, NpyFolder, create, write_atomically};
 
 /// Runs the command.
 pub(crate) fn run(session: &Session, args: &StreamArgs, out: &mut Out) -> anyhow::Result<()> {
@@ -175,20 +175,17 @@ impl Stream<'_> {
                 write_stderr(&digest_lines(&batch, digest));
             }
             self.written += 1;
-            self.save()?;
+            self.save(Durable::No)?;
             self.batches.recycle(batch);
         }
-        if self.written == 0 {
-            self.save()?;
-        }
-        writer.finish()
+        writer.finish()?;
+        self.save(Durable::Yes)
     }
 
-    fn save(&self) -> anyhow::Result<()> {
-        match &self.args.state {
-            Some(path) => write_atomically(path, format!("{}\n", self.batches.state().to_json()).as_bytes()),
-            None => Ok(()),
-        }
+    fn save(&self, durable: Durable) -> anyhow::Result<()> {
+        let Some(path) = &self.args.state else { return Ok(()) };
+        let state = format!("{}\n", self.batches.state().to_json());
+        write_atomically(path, state.as_bytes(), durable)
     }
 
     fn go_on(&self, first: u64) -> String {

@@ -28,13 +28,25 @@ pub(crate) fn create(path: &Path) -> anyhow::Result<std::fs::File> {
     std::fs::File::create(path).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
+/// Whether a file must outlive a crash of the machine, and not just of this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durable {
+    /// It is written often, and soon again.
+    No,
+    /// It is written for the last time.
+    Yes,
+}
+
 /// Replaces `path` in one step: whoever reads it sees the old content or the new, never a part.
-pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+pub(crate) fn write_atomically(path: &Path, content: &[u8], durable: Durable) -> anyhow::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);
     let written = std::fs::File::create(&temporary)
-        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_data()))
+        .and_then(|mut file| {
+            file.write_all(content)?;
+            if durable == Durable::Yes { file.sync_data() } else { Ok(()) }
+        })
         .and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
         let _ = std::fs::remove_file(&temporary);
@@ -66,11 +78,11 @@ pub(crate) mod tests {
     fn a_file_is_replaced_in_one_step_and_a_failure_names_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
-        write_atomically(&path, b"one").unwrap();
-        write_atomically(&path, b"two").unwrap();
+        write_atomically(&path, b"one", Durable::No).unwrap();
+        write_atomically(&path, b"two", Durable::Yes).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        let error = write_atomically(&folder.path().join("no/state.json"), b"x").unwrap_err();
+        let error = write_atomically(&folder.path().join("no/state.json"), b"x", Durable::No).unwrap_err();
         assert!(error.to_string().ends_with("no/state.json`"), "{error}");
     }
 }

@@ -15,3 +15,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .min()
         .map(|(_, candidate)| candidate)
 }
+
+/// `1 step`, `2 steps`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}

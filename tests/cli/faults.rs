@@ -185,6 +185,12 @@ fn bad_rows_stop_with_file_and_line_or_are_skipped_and_counted() {
             message.contains("hint: mend the file, or write `on_bad_row = \"skip\"`"),
             "{kind}: {message}"
         );
+        let message = project.seqio("inspect docs --split train -n 50").fails(1);
+        assert!(message.contains("train-1.jsonl, line 3"), "{kind}: {message}");
+        assert!(
+            message.contains("hint: mend the file, or write `on_bad_row = \"skip\"`"),
+            "{kind}: {message}"
+        );
         let text = String::from_utf8(project.read("seqio.toml")).unwrap();
         project
             .write("seqio.toml", text.replace("columns = { text", "on_bad_row = \"skip\", columns = { text"));

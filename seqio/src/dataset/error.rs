@@ -2,6 +2,7 @@
 
 use crate::convert::ConvertError;
 use crate::dataset::store::StoreError;
+use crate::text::counted;
 
 /// Why a stream cannot be made or cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +38,7 @@ pub enum DatasetError {
         what: String,
     },
     /// The stream ends before the step asked for.
-    #[error("task `{task}`, split `{split}` has {steps} steps in {epochs} epochs; there is no step {step}")]
+    #[error("task `{task}`, split `{split}` has {} in {}; there is no step {step}", counted(*steps, "step"), counted(*epochs, "epoch"))]
     Beyond {
         /// The task.
         task: String,
