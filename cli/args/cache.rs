@@ -92,7 +92,7 @@ pub(crate) struct CacheRemoveArgs {
     /// This cache folder
     #[arg(long, value_name = "DIR", conflicts_with = "tasks")]
     pub(crate) cache: Option<PathBuf>,
-    /// Only caches that are not those of the current definition and sources
+    /// Only caches of which no split is that of the current definition and sources
     #[arg(long, conflicts_with = "cache")]
     pub(crate) stale: bool,
     /// Say what would be removed; remove nothing

@@ -166,14 +166,25 @@ fn estimate(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyhow::
 struct Listed {
     task: String,
     state: &'static str,
-    /// Whether definition and sources are still those; `None` where that cannot be told.
-    up_to_date: Option<bool>,
+    /// The splits whose definition and sources are still those; `None` where that cannot be told.
+    up_to_date: Option<Vec<String>>,
     splits: Vec<String>,
     examples: Option<u64>,
     tokens: Option<u64>,
     bytes: u64,
     folder: PathBuf,
     problem: Option<String>,
+}
+
+impl Listed {
+    fn state_in_words(&self) -> &'static str {
+        match self.up_to_date.as_ref().map(Vec::len) {
+            None => self.state,
+            Some(0) => "out of date",
+            Some(fresh) if fresh == self.splits.len() => "up to date",
+            Some(_) => "partly out of date",
+        }
+    }
 }
 
 fn list(session: &Session, args: &CacheListArgs, out: &mut Out) -> anyhow::Result<()> {
@@ -184,7 +195,7 @@ fn list(session: &Session, args: &CacheListArgs, out: &mut Out) -> anyhow::Resul
     if let Ok(registry) = session.registry() {
         for line in listed.iter_mut().filter(|line| line.state == "complete") {
             line.up_to_date =
-                registry.task(&line.task).ok().map(|task| is_fresh(&cache_dir, &task, &line.folder));
+                registry.task(&line.task).ok().map(|task| fresh_splits(&cache_dir, &task, &line.folder));
         }
     }
     if args.json.wanted {
@@ -206,11 +217,7 @@ fn list(session: &Session, args: &CacheListArgs, out: &mut Out) -> anyhow::Resul
     for line in &listed {
         table.row([
             line.task.clone(),
-            match line.up_to_date {
-                Some(true) => "up to date".to_owned(),
-                Some(false) => "out of date".to_owned(),
-                None => line.state.to_owned(),
-            },
+            line.state_in_words().to_owned(),
             line.splits.join(", "),
             number(line.examples),
             number(line.tokens),
@@ -397,7 +404,7 @@ fn remove_indexes(folder: &Path) {
     }
 }
 
-/// The folders of the caches that are up to date.
+/// The folders of the caches that are up to date, if only in part.
 fn fresh_folders(session: &Session, cache_dir: &CacheDir, tasks: &[String]) -> anyhow::Result<Vec<PathBuf>> {
     let registry = session.registry()?;
     let mut fresh = Vec::new();
@@ -405,18 +412,22 @@ fn fresh_folders(session: &Session, cache_dir: &CacheDir, tasks: &[String]) -> a
         let task = registry.task(name)?;
         let caches = caches_of(cache_dir, std::slice::from_ref(name))?;
         fresh.extend(
-            caches.into_iter().map(|info| info.folder).filter(|folder| is_fresh(cache_dir, &task, folder)),
+            caches
+                .into_iter()
+                .map(|info| info.folder)
+                .filter(|folder| !fresh_splits(cache_dir, &task, folder).is_empty()),
         );
     }
     Ok(fresh)
 }
 
-/// Whether some split of a cache is what the task would read now.
-fn is_fresh(cache_dir: &CacheDir, task: &Task, folder: &Path) -> bool {
-    let Ok(cache) = Cache::open(folder) else { return false };
+/// The splits of a cache that are what the task would read now.
+fn fresh_splits(cache_dir: &CacheDir, task: &Task, folder: &Path) -> Vec<String> {
+    let Ok(cache) = Cache::open(folder) else { return Vec::new() };
     let found = |split: &String| crate::session::find(cache_dir, task, &split.parse()?);
-    cache.manifest().splits.keys().any(|split| match found(split) {
+    let is_fresh = |split: &&String| match found(split) {
         Ok(Found::Fresh { split, .. }) => split.folder() == folder,
         _ => false,
-    })
+    };
+    cache.manifest().splits.keys().filter(is_fresh).cloned().collect()
 }
