@@ -26,6 +26,8 @@ use crate::vocabulary::{SharedVocabulary, VocabularyError, VocabularySpec};
 pub struct Registry {
     vocabularies: BTreeMap<String, Known<VocabularySpec>>,
     tasks: BTreeMap<String, Known<TaskSpec>>,
+    /// Tasks whose names can be checked, but nothing else.
+    broken: BTreeSet<String>,
     custom: CustomSteps,
     open: Mutex<BTreeMap<String, Arc<OpenVocabulary>>>,
     built: Mutex<BTreeMap<String, Arc<Task>>>,
@@ -236,7 +238,8 @@ impl Registry {
     fn add(&mut self, text: TaskText) -> Vec<DefinitionError> {
         let text = Arc::new(text);
         let folder = text.folder().to_owned();
-        let Parsed { vocabularies, tasks, mut errors } = parse(&text, &self.custom);
+        let Parsed { vocabularies, tasks, mut broken_tasks, mut errors } = parse(&text, &self.custom);
+        self.broken.append(&mut broken_tasks);
         insert_all("vocabulary", vocabularies, &folder, &mut self.vocabularies, &mut errors);
         insert_all("task", tasks, &folder, &mut self.tasks, &mut errors);
         errors
@@ -249,7 +252,8 @@ impl Registry {
         if errors.is_empty() && wrong.is_empty() {
             return Ok(self);
         }
-        let wrong_tasks: BTreeSet<String> = wrong.iter().map(|(task, _)| task.clone()).collect();
+        let mut wrong_tasks = self.broken.clone();
+        wrong_tasks.extend(wrong.iter().map(|(task, _)| task.clone()));
         errors.extend(wrong.into_iter().map(|(_, error)| error));
         let more = self.check_all_but(&wrong_tasks);
         errors.extend(more.into_iter().filter(|error| error.kind == DefinitionErrorKind::Definition));

@@ -1,5 +1,6 @@
 //! From the text of a task file to specs, every part read by itself, so that one mistake does not hide the next.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::de::Error as _;
@@ -25,6 +26,8 @@ pub(super) struct Defined<T> {
 pub(super) struct Parsed {
     pub(super) vocabularies: Vec<Defined<Option<VocabularySpec>>>,
     pub(super) tasks: Vec<Defined<Option<TaskSpec>>>,
+    /// Tasks of which a step could not be read: their `steps` lack it.
+    pub(super) broken_tasks: BTreeSet<String>,
     pub(super) errors: Vec<DefinitionError>,
 }
 
@@ -119,7 +122,10 @@ fn parse_task(text: &Arc<TaskText>, entry: &Entry, custom: &CustomSteps, parsed:
     let spec = match decode::<TaskSpec>(&rest) {
         Ok(mut spec) => {
             spec.steps = steps;
-            well_formed.then_some(spec)
+            if !well_formed {
+                parsed.broken_tasks.insert(entry.key.clone());
+            }
+            Some(spec)
         }
         Err(mistakes) => {
             for mistake in &mistakes {

@@ -196,7 +196,7 @@ steps    = [{ op = "append_oes" }, { op = "quark" }]
 source   = { jsonl = { train = "train.jsonl" } }
 features = { targets = { vocabulary = "byte" } }
 lengths  = { target = 5, targets = 0 }
-steps    = [{ op = "tokenize" }]
+steps    = [{ op = "tokenise" }]
 "#)), @r#"
     seqio.toml:9:39: task `docs`, feature `targets`: there is no vocabulary `byte`
       |
@@ -214,6 +214,12 @@ steps    = [{ op = "tokenize" }]
        |
     10 | lengths  = { target = 5, targets = 0 }
        |                                    ^
+
+    seqio.toml:11:20: task `docs`, step 1 of 1 (`tokenise`): unknown step `tokenise`
+       |
+    11 | steps    = [{ op = "tokenise" }]
+       |                    ^^^^^^^^^^
+    hint: did you mean `tokenize`?
     "#);
 }
 
