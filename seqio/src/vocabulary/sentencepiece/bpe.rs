@@ -17,6 +17,7 @@ use crate::vocabulary::sentencepiece::pieces::{Kind, Pieces, SPACE};
 use crate::vocabulary::sentencepiece::sink::Sink;
 use crate::vocabulary::sentencepiece::utf8::lead_len;
 use crate::vocabulary::sentencepiece::word_cache::{MAX_WORD, WordCache};
+use crate::vocabulary::sentencepiece::words::Boundary;
 use crate::vocabulary::sentencepiece::{Arithmetic, TooLarge};
 use crate::vocabulary::trie::Trie;
 
@@ -26,9 +27,6 @@ const LONG_PART: usize = 1 << 15;
 const NO_PAIR: u32 = u32::MAX;
 /// How often 0.2.3 takes the parts of an unused piece apart again.
 const MAX_DEPTH: usize = 100;
-
-/// Bytes that must lie behind a text, so that the cache can read whole words.
-pub(super) const PADDING: usize = MAX_WORD;
 
 /// A byte-pair model.
 #[derive(Debug)]
@@ -43,17 +41,6 @@ pub(super) struct Bpe {
     bytes: Option<Box<[u32; 256]>>,
     /// Bytes at which a word may end or a user-defined piece begin.
     stops: [bool; 256],
-}
-
-/// Where words end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Boundary {
-    /// Before a space: no piece has a space behind anything else.
-    BeforeSpace,
-    /// After a space: no piece has anything behind a space but spaces.
-    AfterSpace,
-    /// Nowhere.
-    None,
 }
 
 /// Pieces that are merged but taken apart again in the end.
@@ -153,7 +140,7 @@ impl Bpe {
         merger: &mut Merger,
         sink: &mut Sink<'_>,
     ) {
-        let text = &padded[..padded.len() - PADDING];
+        let text = &padded[..padded.len() - super::PADDING];
         if self.unused.is_some() {
             return self.encode_whole(text, matcher, merger, sink);
         }
@@ -216,13 +203,13 @@ impl Bpe {
         }
         let window = padded[start..].first_chunk().expect("padding lies behind the text");
         let slot = merger.cache.slot(window, end - start);
-        if let Some(ids) = merger.cache.get(&slot) {
+        if let Some((ids, _)) = merger.cache.get(&slot) {
             ids.iter().for_each(|id| sink.push(*id));
             return;
         }
         merger.ids.clear();
         self.merge(&padded[start..end], None, merger);
-        merger.cache.put(&slot, &merger.ids);
+        merger.cache.put(&slot, &merger.ids, f32::INFINITY);
         merger.ids.iter().for_each(|id| sink.push(*id));
     }
 
@@ -280,20 +267,6 @@ impl Bpe {
 
     fn is_unused(&self, id: u32) -> bool {
         self.unused.as_ref().is_some_and(|unused| unused.is_unused[id as usize])
-    }
-}
-
-impl Boundary {
-    fn of(pieces: &[&str]) -> Self {
-        let spaces_first = |piece: &&str| !piece.trim_start_matches(SPACE).contains(SPACE);
-        let spaces_last = |piece: &&str| !piece.trim_end_matches(SPACE).contains(SPACE);
-        if pieces.iter().all(spaces_first) {
-            Self::BeforeSpace
-        } else if pieces.iter().all(spaces_last) {
-            Self::AfterSpace
-        } else {
-            Self::None
-        }
     }
 }
 

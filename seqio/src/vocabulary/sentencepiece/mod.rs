@@ -11,6 +11,7 @@ mod agenda;
 mod bpe;
 mod charsmap;
 mod decode;
+mod lattice;
 mod matcher;
 mod normalize;
 mod pieces;
@@ -22,6 +23,7 @@ mod tests;
 mod unigram;
 mod utf8;
 mod word_cache;
+mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,10 +39,15 @@ use self::pieces::{Kind, Pieces};
 use self::proto::ModelProto;
 use self::sink::Sink;
 use self::spellings::Spellings;
-use self::unigram::{Lattice, Unigram};
+use self::unigram::Unigram;
+use self::word_cache::MAX_WORD;
 use crate::example::EncodeCounts;
 use crate::vocabulary::{Arithmetic, SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError};
 
+/// The longest normal form that is encoded, in bytes: places in it are counted by 32 bits.
+const MAX_TEXT: usize = (u32::MAX - 1) as usize;
+/// Bytes that lie behind a normal form, so that the cache can read whole words at its end.
+const PADDING: usize = MAX_WORD;
 /// Texts with a longer normal form give their memory back after encoding.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -99,8 +106,8 @@ struct Scratch {
 
 #[derive(Debug)]
 enum Search {
-    Unigram(Lattice),
-    Bpe(Box<Merger>),
+    Unigram(unigram::Search),
+    Bpe(Merger),
 }
 
 impl SentencePiece {
@@ -175,8 +182,8 @@ impl SentencePiece {
         kept.unwrap_or_else(|| Scratch {
             normalized: Vec::new(),
             search: match self.algorithm {
-                Algorithm::Unigram(_) => Search::Unigram(Lattice::default()),
-                Algorithm::Bpe(_) => Search::Bpe(Box::new(Merger::new())),
+                Algorithm::Unigram(_) => Search::Unigram(unigram::Search::new()),
+                Algorithm::Bpe(_) => Search::Bpe(Merger::new()),
             },
         })
     }
@@ -204,21 +211,21 @@ impl Vocabulary for SentencePiece {
         let Scratch { normalized, search } = &mut scratch;
         let matcher = self.matcher.as_ref();
         self.normalizer.normalize(text.as_bytes(), matcher, normalized);
+        if normalized.len() > MAX_TEXT {
+            return Err(VocabularyError::Encode {
+                problem: format!("a text of {} bytes; at most {MAX_TEXT} are read", normalized.len()),
+            });
+        }
+        normalized.extend_from_slice(&[0; PADDING]);
         let mut sink = Sink::new(ids, self.pieces.unknown, self.pieces.bytes.as_deref());
         match (&self.algorithm, search) {
-            (Algorithm::Unigram(unigram), Search::Unigram(lattice)) => {
-                unigram.encode(normalized, lattice, &mut sink);
+            (Algorithm::Unigram(unigram), Search::Unigram(search)) => {
+                unigram.encode(normalized, search, &mut sink);
                 if normalized.len() > KEPT_BYTES {
-                    lattice.trim();
+                    search.trim();
                 }
             }
             (Algorithm::Bpe(bpe), Search::Bpe(merger)) => {
-                if normalized.len() > u32::MAX as usize {
-                    return Err(VocabularyError::Encode {
-                        problem: format!("a text of {} bytes; the most are {}", normalized.len(), u32::MAX),
-                    });
-                }
-                normalized.extend_from_slice(&[0; bpe::PADDING]);
                 bpe.encode(normalized, matcher, merger, &mut sink);
                 if normalized.len() > KEPT_BYTES {
                     merger.trim();

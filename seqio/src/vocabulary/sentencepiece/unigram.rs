@@ -2,19 +2,25 @@
 //!
 //! Sums are kept in 32-bit floats in the order SentencePiece adds them, because ties (`----`) are decided by rounding.
 //! A place that no piece reaches over ends a *stretch*: every path goes through it, so the best path up to it is
-//! written out and forgotten, and only the sum is carried on. Where stretches get long (20 MB of `a`), the common
-//! beginning of all paths still alive is written out instead, so memory follows the longest piece, not the text.
+//! written out and forgotten, and only the sum is carried on.
 //!
 //! ```text
 //! "▁hello▁world"   stretches "▁hello", "▁world"
 //! ```
+//!
+//! Words that were met before are not searched again. How a word is cut may depend on the sum before it, by rounding,
+//! but only if another way is nearly as good; so each word is remembered with its *margin*, how much better its best
+//! path is than any other, and searched again when rounding could make up for that.
 
 use std::collections::BTreeMap;
 
 use crate::vocabulary::VocabularyError;
+use crate::vocabulary::sentencepiece::lattice::Lattice;
 use crate::vocabulary::sentencepiece::pieces::{Kind, Pieces};
 use crate::vocabulary::sentencepiece::sink::Sink;
 use crate::vocabulary::sentencepiece::utf8::lead_len;
+use crate::vocabulary::sentencepiece::word_cache::{MAX_WORD, WordCache};
+use crate::vocabulary::sentencepiece::words::Boundary;
 use crate::vocabulary::sentencepiece::{Arithmetic, TooLarge, malformed};
 use crate::vocabulary::trie::Trie;
 
@@ -22,12 +28,9 @@ use crate::vocabulary::trie::Trie;
 const UNKNOWN_PENALTY: f32 = 10.0;
 /// SentencePiece 0.2.3 moves sums back to zero when they leave this range.
 const RESET_ABOVE: f32 = 100_000.0;
-/// A stretch of this many bytes is worth a look for what all its paths share.
-const LONG_STRETCH: usize = 1 << 16;
-/// `Node::start` where no path has arrived.
-const NOWHERE: u32 = u32::MAX;
-/// `Node::id` of a character without a piece.
-const UNKNOWN: u32 = u32::MAX;
+/// How far apart two ways to cut a word may drift by rounding, as a part of the largest sum: each of up to `MAX_WORD`
+/// additions is off by up to half a unit in the last place, on both ways. One more for good measure.
+const ROUNDING: f32 = (MAX_WORD + 1) as f32 * f32::EPSILON;
 
 /// A unigram model.
 #[derive(Debug)]
@@ -35,6 +38,9 @@ pub(super) struct Unigram {
     trie: Trie,
     scores: Scores,
     unknown_score: f32,
+    /// The farthest that a word of `MAX_WORD` bytes can move a sum.
+    word_range: f32,
+    boundary: Boundary,
 }
 
 /// The score of every id.
@@ -46,36 +52,36 @@ enum Scores {
     Double(Vec<f64>),
 }
 
-/// The best path to a place in the stretch.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    score: f32,
-    /// Where its last piece begins, from the start of the stretch.
-    start: u32,
-    id: u32,
+impl Scores {
+    fn get(&self, id: u32) -> f32 {
+        match self {
+            Self::Single(scores) => scores[id as usize],
+            Self::Double(scores) => scores[id as usize] as f32,
+        }
+    }
 }
-
-const UNREACHED: Node = Node { score: 0.0, start: NOWHERE, id: UNKNOWN };
 
 /// Memory of one encoding, to be used again.
-#[derive(Debug, Default)]
-pub(super) struct Lattice {
-    nodes: Vec<Node>,
-    path: Vec<(u32, u32)>,
+#[derive(Debug)]
+pub(super) struct Search {
+    lattice: Lattice,
+    cache: WordCache,
 }
 
-impl Lattice {
+impl Search {
+    pub(super) fn new() -> Self {
+        Self { lattice: Lattice::default(), cache: WordCache::new() }
+    }
+
     /// Gives back what an unusually long text took.
     pub(super) fn trim(&mut self) {
-        self.nodes.truncate(LONG_STRETCH);
-        self.nodes.shrink_to(LONG_STRETCH);
-        self.path = Vec::new();
+        self.lattice.trim();
     }
 }
 
 /// How scores are added and compared.
 trait Addition {
-    type Score: Copy;
+    type Score: Copy + Into<f64>;
     type Sum: Copy;
     const RESETS: bool;
     fn sum(path: f32, piece: Self::Score) -> Self::Sum;
@@ -130,15 +136,13 @@ impl Unigram {
         matched: &BTreeMap<&[u8], u32>,
         arithmetic: Arithmetic,
     ) -> Result<Self, VocabularyError> {
-        let normal = || pieces.of(&[Kind::Normal]);
-        let mut strings: BTreeMap<&[u8], u32> =
-            normal().map(|(id, piece)| (piece.text.as_bytes(), id)).collect();
-        strings.extend(matched.iter().map(|(text, id)| (*text, *id)));
         if pieces.of(&[Kind::Normal, Kind::UserDefined, Kind::Unused]).next().is_none() {
             return Err(malformed("the SentencePiece model has no piece that text could become"));
         }
+        let normal = || pieces.of(&[Kind::Normal]);
         let min_score = normal().map(|(_, piece)| piece.score).fold(f32::MAX, f32::min);
         let max_score = normal().map(|(_, piece)| piece.score).fold(f32::MIN_POSITIVE, f32::max);
+        let unknown_score = min_score - UNKNOWN_PENALTY;
         let scores = match arithmetic {
             Arithmetic::V0_2_3 => {
                 let mut scores: Vec<f32> = pieces.list.iter().map(|piece| piece.score).collect();
@@ -155,55 +159,164 @@ impl Unigram {
                 Scores::Double(scores)
             }
         };
+        let mut strings: BTreeMap<&[u8], u32> =
+            normal().map(|(id, piece)| (piece.text.as_bytes(), id)).collect();
+        strings.extend(matched.iter().map(|(text, id)| (*text, *id)));
+        let texts: Vec<&str> = strings.values().map(|id| &*pieces.list[*id as usize].text).collect();
+        let boundary = Boundary::of(&texts);
         let trie = Trie::build(&strings).ok_or(TooLarge)?;
-        Ok(Self { trie, scores, unknown_score: min_score - UNKNOWN_PENALTY })
+        let largest = strings.values().map(|id| scores.get(*id).abs()).fold(unknown_score.abs(), f32::max);
+        let word_range = MAX_WORD as f32 * largest;
+        Ok(Self { trie, scores, unknown_score, word_range, boundary })
     }
 
-    /// Cuts normalized text into pieces.
-    pub(super) fn encode(&self, text: &[u8], lattice: &mut Lattice, sink: &mut Sink<'_>) {
+    /// Cuts normalized text into pieces. Behind the text lie `PADDING` bytes.
+    pub(super) fn encode(&self, padded: &[u8], search: &mut Search, sink: &mut Sink<'_>) {
         match &self.scores {
-            Scores::Single(scores) => self.run::<Single>(scores, text, lattice, sink),
-            Scores::Double(scores) => self.run::<Double>(scores, text, lattice, sink),
+            Scores::Single(scores) => self.encode_by::<Single>(scores, padded, search, sink),
+            Scores::Double(scores) => self.encode_by::<Double>(scores, padded, search, sink),
         }
     }
 
-    fn run<A: Addition>(&self, scores: &[A::Score], text: &[u8], lattice: &mut Lattice, sink: &mut Sink<'_>) {
+    fn encode_by<A: Addition>(
+        &self,
+        scores: &[A::Score],
+        padded: &[u8],
+        search: &mut Search,
+        sink: &mut Sink<'_>,
+    ) {
+        let text = &padded[..padded.len() - super::PADDING];
+        let (mut at, mut path) = (0, 0.0);
+        while at < text.len() {
+            let len = self.boundary.word_len(&text[at..]);
+            let known = if len <= MAX_WORD {
+                let window = padded[at..].first_chunk().expect("padding lies behind the text");
+                self.encode_word::<A>(scores, window, len, path, &mut search.cache, sink)
+            } else {
+                None
+            };
+            path = match known {
+                Some(path) => path,
+                None => self.search::<A>(scores, &text[at..at + len], path, &mut search.lattice, sink),
+            };
+            at += len;
+        }
+    }
+
+    /// Encodes a short word without a search from this sum on, if no rounding can change how it is cut; the new sum.
+    #[inline]
+    fn encode_word<A: Addition>(
+        &self,
+        scores: &[A::Score],
+        window: &[u8; MAX_WORD],
+        len: usize,
+        path: f32,
+        cache: &mut WordCache,
+        sink: &mut Sink<'_>,
+    ) -> Option<f32> {
+        let largest = path.abs() + self.word_range;
+        if A::RESETS && largest >= RESET_ABOVE {
+            return None;
+        }
+        let slot = cache.slot(window, len);
+        if cache.get(&slot).is_none() {
+            let (ids, margin) = self.best_with_margin::<A>(scores, &window[..len])?;
+            cache.put(&slot, &ids, margin);
+        }
+        let (ids, margin) = cache.get(&slot)?;
+        if margin <= ROUNDING * largest {
+            return None;
+        }
+        let mut path = path;
+        for &id in ids {
+            path = A::keep(A::sum(path, scores[id as usize]));
+            sink.push(id);
+        }
+        Some(path)
+    }
+
+    /// The best way to cut a word by exact sums, and how much worse the best other one is; `None` if it has characters
+    /// without a piece.
+    fn best_with_margin<A: Addition>(&self, scores: &[A::Score], word: &[u8]) -> Option<(Vec<u32>, f32)> {
+        #[derive(Clone, Copy)]
+        struct Best {
+            score: f64,
+            second: f64,
+            start: usize,
+            id: Option<u32>,
+        }
+        const UNREACHED: Best =
+            Best { score: f64::NEG_INFINITY, second: f64::NEG_INFINITY, start: 0, id: None };
+        let mut best = [UNREACHED; MAX_WORD + 4];
+        best[0].score = 0.0;
+        let mut at = 0;
+        while at < word.len() {
+            let path = best[at].score;
+            let mut reach = |end: usize, score: f64, id: Option<u32>| {
+                let node = &mut best[end];
+                if score > node.score {
+                    *node = Best { score, second: node.score, start: at, id };
+                } else {
+                    node.second = node.second.max(score);
+                }
+            };
+            let char_len = lead_len(word[at]).min(word.len() - at);
+            let mut has_char = false;
+            let mut place = self.trie.root();
+            for (&byte, end) in word[at..].iter().zip(at + 1..) {
+                let Some((next, value)) = self.trie.step(place, byte) else { break };
+                place = next;
+                if let Some(id) = value {
+                    reach(end, path + scores[id as usize].into(), Some(id));
+                    has_char |= end == at + char_len;
+                }
+            }
+            if !has_char {
+                reach(at + char_len, path + f64::from(self.unknown_score), None);
+            }
+            at += char_len;
+        }
+        let (mut ids, mut margin) = (Vec::new(), f64::INFINITY);
+        let mut at = word.len();
+        while at > 0 {
+            let node = best[at];
+            margin = margin.min(node.score - node.second);
+            ids.push(node.id?);
+            at = node.start;
+        }
+        ids.reverse();
+        Some((ids, margin as f32))
+    }
+
+    /// Cuts a text that begins and ends where all paths meet, from a sum of scores on; the new sum.
+    fn search<A: Addition>(
+        &self,
+        scores: &[A::Score],
+        text: &[u8],
+        score: f32,
+        lattice: &mut Lattice,
+        sink: &mut Sink<'_>,
+    ) -> f32 {
         // Room for the longest piece, or a character, from any place.
         let reach = self.trie.max_len().max(4) + 1;
-        let mut long = LONG_STRETCH;
         // The stretch begins at `base`; `at` and `frontier`, the farthest place reached, count from there.
         let (mut base, mut at, mut frontier) = (0, 0, 0);
-        if lattice.nodes.len() < reach {
-            lattice.nodes.resize(reach, UNREACHED);
-        }
-        lattice.nodes[0] = Node { score: 0.0, ..UNREACHED };
+        lattice.begin(score);
         while base + at < text.len() {
             if at == frontier && at > 0 {
-                let score = lattice.nodes[at].score;
-                lattice.write(&text[base..], at, sink);
-                lattice.nodes[..=at].fill(UNREACHED);
-                lattice.nodes[0].score = score;
-                (base, at, frontier, long) = (base + at, 0, 0, LONG_STRETCH);
-            } else if at >= long {
-                let shared = lattice.shared_beginning(at, frontier);
-                if shared > 0 {
-                    lattice.write(&text[base..], shared, sink);
-                    lattice.forget(shared, frontier);
-                    (base, at, frontier) = (base + shared, at - shared, frontier - shared);
-                }
-                long = LONG_STRETCH.max(2 * at);
+                let score = lattice.finish(&text[base..], at, frontier, &self.trie, sink);
+                lattice.begin(score);
+                (base, at, frontier) = (base + at, 0, 0);
+            } else if lattice.is_long(at) {
+                let forgotten = lattice.shrink(&text[base..], at, frontier, &self.trie, sink);
+                (base, at, frontier) = (base + forgotten, at - forgotten, frontier - forgotten);
             }
-            if lattice.nodes.len() < at + reach {
-                lattice.nodes.resize(2 * (at + reach), UNREACHED);
-            }
-            let nodes = &mut lattice.nodes[at..at + reach];
+            let nodes = lattice.from(at, reach);
             let mut path = nodes[0].score;
             if A::RESETS && path.abs() > RESET_ABOVE {
                 nodes[0].score = 0.0;
-                for node in &mut nodes[1..=frontier - at] {
-                    if node.start != NOWHERE {
-                        node.score -= path;
-                    }
+                for node in nodes[1..=frontier - at].iter_mut().filter(|node| node.is_reached()) {
+                    node.score -= path;
                 }
                 path = 0.0;
             }
@@ -217,8 +330,8 @@ impl Unigram {
                 let Some(id) = value else { continue };
                 let sum = A::sum(path, scores[id as usize]);
                 let node = &mut nodes[end];
-                if node.start == NOWHERE || A::beats(sum, node.score) {
-                    *node = Node { score: A::keep(sum), start: at as u32, id };
+                if !node.is_reached() || A::beats(sum, node.score) {
+                    node.reach(A::keep(sum), at as u32, Some(id));
                 }
                 has_char |= end == char_len;
                 farthest = end;
@@ -226,79 +339,14 @@ impl Unigram {
             if !has_char {
                 let sum = self.unknown_score + path;
                 let node = &mut nodes[char_len];
-                if node.start == NOWHERE || sum > node.score {
-                    *node = Node { score: sum, start: at as u32, id: UNKNOWN };
+                if !node.is_reached() || sum > node.score {
+                    node.reach(sum, at as u32, None);
                 }
                 farthest = farthest.max(char_len);
             }
             frontier = frontier.max(at + farthest);
             at += char_len;
         }
-        lattice.write(&text[base..], at, sink);
-        let used = frontier.max(at);
-        lattice.nodes[..=used].fill(UNREACHED);
-    }
-}
-
-impl Lattice {
-    /// Writes the best path from the start of the stretch, which is `text`'s start, to `end`.
-    fn write(&mut self, text: &[u8], end: usize, sink: &mut Sink<'_>) {
-        self.path.clear();
-        let mut at = end;
-        while at > 0 {
-            let node = self.nodes[at];
-            debug_assert!((node.start as usize) < at, "every place that is asked for was reached");
-            self.path.push((node.start, node.id));
-            at = (node.start as usize).min(at - 1);
-        }
-        let mut ends = self.path.iter().rev().skip(1).map(|(start, _)| *start as usize).chain([end]);
-        for (start, id) in self.path.iter().rev() {
-            let end = ends.next().unwrap_or(end);
-            if *id == UNKNOWN {
-                sink.push_unknown(&text[*start as usize..end]);
-            } else {
-                sink.push(*id);
-            }
-        }
-    }
-
-    /// The last place that all paths which are still alive go through: those to `at` and beyond.
-    fn shared_beginning(&self, at: usize, frontier: usize) -> usize {
-        let mut alive = vec![false; frontier + 1];
-        let mut count = 0;
-        for place in at..=frontier {
-            if place == at || self.nodes[place].start != NOWHERE {
-                alive[place] = true;
-                count += 1;
-            }
-        }
-        for place in (1..=frontier).rev() {
-            if !alive[place] {
-                continue;
-            }
-            if count == 1 {
-                return place.min(at);
-            }
-            let start = self.nodes[place].start as usize;
-            count -= 1;
-            if !std::mem::replace(&mut alive[start], true) {
-                count += 1;
-            }
-        }
-        0
-    }
-
-    /// Moves the stretch's start to `shared`.
-    fn forget(&mut self, shared: usize, frontier: usize) {
-        self.nodes.copy_within(shared..=frontier, 0);
-        let kept = frontier - shared;
-        for node in &mut self.nodes[1..=kept] {
-            if node.start != NOWHERE {
-                // Paths that left the shared one earlier are dead: nobody will follow them.
-                node.start = node.start.saturating_sub(shared as u32);
-            }
-        }
-        self.nodes[0].start = NOWHERE;
-        self.nodes[kept + 1..=frontier].fill(UNREACHED);
+        lattice.finish(&text[base..], at, frontier.max(at), &self.trie, sink)
     }
 }

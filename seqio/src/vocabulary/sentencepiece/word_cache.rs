@@ -3,7 +3,7 @@
 /// The longest word that is remembered, in bytes.
 pub(super) const MAX_WORD: usize = 24;
 /// The most ids that are remembered of a word. An entry fills a cache line with them.
-const MAX_IDS: usize = 9;
+const MAX_IDS: usize = 8;
 /// Entries in the table, 2 MiB in all.
 const ENTRIES_LOG2: u32 = 15;
 
@@ -14,6 +14,7 @@ type Key = [u64; 3];
 struct Entry {
     key: Key,
     ids: [u32; MAX_IDS],
+    margin: f32,
     word_len: u8,
     ids_len: u8,
 }
@@ -34,7 +35,7 @@ pub(super) struct Slot {
 
 impl WordCache {
     pub(super) fn new() -> Self {
-        let entry = Entry { key: [0; 3], ids: [0; MAX_IDS], word_len: 0, ids_len: 0 };
+        let entry = Entry { key: [0; 3], ids: [0; MAX_IDS], margin: 0.0, word_len: 0, ids_len: 0 };
         Self { entries: vec![entry; 1 << ENTRIES_LOG2] }
     }
 
@@ -52,22 +53,23 @@ impl WordCache {
         Slot { key, len: len as u8, at: hash(&key, len) }
     }
 
-    /// The ids of the slot's word, if it is there.
+    /// The ids of the slot's word and the margin by which they are its best ones, if it is there.
     #[inline]
-    pub(super) fn get(&self, slot: &Slot) -> Option<&[u32]> {
+    pub(super) fn get(&self, slot: &Slot) -> Option<(&[u32], f32)> {
         let entry = &self.entries[slot.at];
         let hit = entry.key == slot.key && entry.word_len == slot.len;
-        hit.then(|| &entry.ids[..usize::from(entry.ids_len)])
+        hit.then(|| (&entry.ids[..usize::from(entry.ids_len)], entry.margin))
     }
 
     /// Remembers the ids of the slot's word, unless there are too many.
-    pub(super) fn put(&mut self, slot: &Slot, ids: &[u32]) {
+    pub(super) fn put(&mut self, slot: &Slot, ids: &[u32], margin: f32) {
         if ids.len() > MAX_IDS {
             return;
         }
         let entry = &mut self.entries[slot.at];
         entry.key = slot.key;
         entry.word_len = slot.len;
+        entry.margin = margin;
         entry.ids_len = ids.len() as u8;
         entry.ids[..ids.len()].copy_from_slice(ids);
     }

@@ -1,7 +1,14 @@
-//! Ids and texts against what SentencePiece itself gave, and files that are no models.
+//! Ids and texts against what SentencePiece itself gave; models built for the tests beside this file.
 
+mod faults;
+mod laws;
+mod special_tokens;
+
+use proptest::prelude::*;
+use prost::Message;
 use serde::Deserialize;
 
+use super::proto::{ModelProto, NormalizerProto, PieceProto, TrainerProto};
 use super::*;
 use crate::vocabulary::golden;
 
@@ -21,6 +28,32 @@ fn encode(vocabulary: &SentencePiece, text: &str) -> Vec<i32> {
     vocabulary.encode_into(text, &mut ids).unwrap();
     ids
 }
+
+/// A model of few pieces: `(text, score, type)` with types as in the file format.
+fn model(model_type: i32, pieces: &[(&str, f32, i32)]) -> ModelProto {
+    ModelProto {
+        pieces: pieces
+            .iter()
+            .map(|(text, score, kind)| PieceProto {
+                piece: Some(text.as_bytes().to_vec()),
+                score: Some(*score),
+                kind: Some(*kind),
+            })
+            .collect(),
+        trainer: Some(TrainerProto { model_type: Some(model_type), ..Default::default() }),
+        normalizer: None,
+        denormalizer: None,
+    }
+}
+
+const UNIGRAM: i32 = 1;
+const BPE: i32 = 2;
+const NORMAL: i32 = 1;
+const UNKNOWN: i32 = 2;
+const CONTROL: i32 = 3;
+const USER_DEFINED: i32 = 4;
+const UNUSED: i32 = 5;
+const BYTE: i32 = 6;
 
 const BOTH: [Arithmetic; 2] = [Arithmetic::V0_2_0, Arithmetic::V0_2_3];
 const SEQIO_MODELS: [&str; 3] = ["seqio_test", "kjv_unigram_4k", "kjv_bpe_2k_bytefallback"];
