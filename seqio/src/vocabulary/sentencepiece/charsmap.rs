@@ -57,7 +57,7 @@ impl Charsmap {
                 rest.len()
             )));
         }
-        if length < 1024 || length % 1024 != 0 {
+        if length < 1024 || !length.is_multiple_of(1024) {
             return Err(broken(format!("its trie has {length} bytes, which is no multiple of 1,024")));
         }
         let (trie, replacements) = rest.split_at(length);

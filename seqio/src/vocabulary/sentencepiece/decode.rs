@@ -44,11 +44,12 @@ impl Decoder {
                 Kind::Unknown => text.push_str(&self.unknown_surface),
                 _ => {
                     let mut spelled = &*piece.text;
-                    if at_start && (self.add_dummy_prefix || self.remove_extra_whitespaces) {
-                        if let Some(rest) = spelled.strip_prefix(SPACE) {
-                            spelled = rest;
-                            at_start = self.remove_extra_whitespaces;
-                        }
+                    if at_start
+                        && (self.add_dummy_prefix || self.remove_extra_whitespaces)
+                        && let Some(rest) = spelled.strip_prefix(SPACE)
+                    {
+                        spelled = rest;
+                        at_start = self.remove_extra_whitespaces;
                     }
                     spelled.split(SPACE).enumerate().for_each(|(place, part)| {
                         if place > 0 {

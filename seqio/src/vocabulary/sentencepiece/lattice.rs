@@ -5,7 +5,7 @@
 //! stretch up to there is written out and forgotten.
 
 use crate::vocabulary::sentencepiece::sink::Sink;
-use crate::vocabulary::sentencepiece::trie::Trie;
+use crate::vocabulary::trie::Trie;
 
 /// The window is looked through for a meeting of all paths whenever it has grown by this many bytes.
 const WINDOW: usize = 1 << 15;
@@ -132,9 +132,9 @@ impl Lattice {
         let before = self.old.len();
         let mut alive = vec![false; frontier - before + 1];
         let mut count = 0;
-        for place in at - before..=frontier - before {
+        for (place, alive) in alive.iter_mut().enumerate().skip(at - before) {
             if place == at - before || self.window[place].is_reached() {
-                alive[place] = true;
+                *alive = true;
                 count += 1;
             }
         }

@@ -94,7 +94,7 @@ pub struct SentencePiece {
 #[derive(Debug)]
 enum Algorithm {
     Unigram(Unigram),
-    Bpe(Bpe),
+    Bpe(Box<Bpe>),
 }
 
 /// Memory of one encoding.
@@ -134,7 +134,7 @@ impl SentencePiece {
             matcher.as_ref(),
         )?;
         let algorithm = if is_bpe {
-            Algorithm::Bpe(Bpe::build(&pieces, matcher.as_ref(), options.arithmetic)?)
+            Algorithm::Bpe(Box::new(Bpe::build(&pieces, matcher.as_ref(), options.arithmetic)?))
         } else {
             Algorithm::Unigram(Unigram::build(&pieces, &matched, options.arithmetic)?)
         };
