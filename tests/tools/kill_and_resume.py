@@ -24,7 +24,7 @@ def build(seqio, task_file, task, root, extra, kill_after=None):
         process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         if kill_after is not None:
             time.sleep(kill_after)
-            process.send_signal(signal.SIGKILL)
+            os.kill(process.pid, signal.SIGKILL)  # not send_signal, which reaps a child that has ended
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         log.seek(0)
