@@ -28,13 +28,13 @@ use crate::layout::{hex, shard_stem};
 use crate::manifest::ShardEntry;
 use crate::progress::{BuildPhase, Commit, Counters, add};
 use crate::rows::{BatchFill, Geometry, Pick, PickSource, SpillBatch, Target, gather};
-use crate::spill::Run;
+use crate::spill::{Run, RunPlace};
 use crate::stats::{
     BAD_ROWS_KEPT, BadRowExample, BadRowStatistics, DamagedFile, FeatureStatistics, LengthCounts,
     SplitStatistics,
 };
 use crate::verify::check_shard;
-use crate::writer::ShardWriter;
+use crate::writer::{ShardWriter, TableWriter};
 
 /// A shard that is committed to the staged cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,26 +60,29 @@ pub(crate) fn merge_split(
     let count = usize::try_from(bytes.div_ceil(context.geometry.shard_bytes).max(1)).unwrap_or(usize::MAX);
     counters.shards_total.store(count as u64, Ordering::Relaxed);
     counters.enter(BuildPhase::Merging);
-    let merge = Merge {
+    let mut merge = Merge {
         context,
         split,
         count,
-        layout: if shuffled { Layout::Shuffled } else { Layout::Source },
+        layout: Layout::Source,
         encoded,
         inputs: inputs_digest(split, shuffled, encoded),
         work,
         staged,
         counters,
     };
+    if shuffled {
+        merge.layout = Layout::Shuffled(merge.few_runs()?);
+    }
     let records = merge.all_shards()?;
     Ok((records.iter().map(|record| record.entry.clone()).collect(), merge.statistics(&records, bytes)))
 }
 
 /// Which runs are merged with which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Layout {
     /// All at once, by key.
-    Shuffled,
+    Shuffled(Vec<Arc<Run>>),
     /// Range after range.
     Source,
 }
@@ -142,11 +145,7 @@ impl Merge<'_> {
         let mut writer = ShardWriter::create(self.staged, &stem, columns)?;
         let batches_ahead = self.batches_ahead(at_once);
         loop {
-            if self.context.is_cancelled() {
-                let done = self.counters.shards_done.load(Ordering::Relaxed);
-                let done = format!("all encoded ranges, and {done} of {} shards", self.count);
-                return Err(CacheError::Interrupted { done });
-            }
+            self.check_cancelled()?;
             let layouts = rows.next_batches(columns, &self.context.geometry, batches_ahead)?;
             if layouts.is_empty() {
                 break;
@@ -178,14 +177,13 @@ impl Merge<'_> {
 
     fn rows_of(&self, shard: usize) -> Result<MergedRows, CacheError> {
         let (index, count) = (shard as u128, self.count as u128);
-        match self.layout {
-            Layout::Shuffled => {
+        match &self.layout {
+            Layout::Shuffled(runs) => {
                 // floor(k * N / 2^64) = i means ceil(i * 2^64 / N) <= k < ceil((i + 1) * 2^64 / N).
                 let first = |index: u128| (index << 64).div_ceil(count);
                 let from = first(index) << 64;
                 let below = (index + 1 < count).then(|| first(index + 1) << 64);
-                let runs = self.open_runs(self.encoded.ranges.iter())?;
-                let mut rows = MergedRows::new(vec![runs], below, u64::MAX);
+                let mut rows = MergedRows::new(vec![Group::Open(runs.clone())], below, u64::MAX);
                 rows.begin(self.context.columns, from)?;
                 Ok(rows)
             }
@@ -203,7 +201,7 @@ impl Merge<'_> {
                         if groups.is_empty() {
                             skip = from - first;
                         }
-                        groups.push(self.open_runs(std::iter::once(range))?);
+                        groups.push(Group::Closed(self.runs_of(range)));
                     }
                     first = end;
                 }
@@ -216,19 +214,61 @@ impl Merge<'_> {
         }
     }
 
-    fn open_runs<'r>(
-        &self,
-        ranges: impl Iterator<Item = &'r EncodedRange>,
-    ) -> Result<Vec<Arc<Run>>, CacheError> {
-        let mut runs = Vec::new();
-        for range in ranges {
-            for part in &range.parts.parts {
-                let Some(run) = &part.run else { continue };
-                let file = (range.file != part.file_index).then_some(range.file);
-                runs.push(Arc::new(Run::open(&self.work.join(&run.file), range.first_row, file)?));
-            }
+    fn runs_of(&self, range: &EncodedRange) -> Vec<RunPlace> {
+        let runs = range.parts.parts.iter().filter_map(|part| {
+            let path = self.work.join(&part.run.as_ref()?.file);
+            let file = (range.file != part.file_index).then_some(range.file);
+            Some(RunPlace { path, first_row: range.first_row, file })
+        });
+        runs.collect()
+    }
+
+    /// All runs, opened once for all shards; if there are too many to have them all open (ten thousand small files), merged into fewer first.
+    fn few_runs(&self) -> Result<Vec<Arc<Run>>, CacheError> {
+        let most_runs = self.context.geometry.most_runs;
+        let mut runs: Vec<RunPlace> =
+            self.encoded.ranges.iter().flat_map(|range| self.runs_of(range)).collect();
+        let mut merged = 0;
+        while runs.len() > most_runs {
+            // As many at a time as all threads together can have open.
+            let groups = runs.chunks((most_runs / self.context.pool.current_num_threads()).max(2));
+            let groups: Vec<(usize, &[RunPlace])> = (merged..).zip(groups).collect();
+            let merge = |(index, group): &(usize, &[RunPlace])| self.merge_runs(*index, group);
+            let fewer: Vec<RunPlace> =
+                self.context.pool.install(|| groups.par_iter().map(merge).collect::<Result<_, _>>())?;
+            merged += fewer.len();
+            runs = fewer;
         }
-        Ok(runs)
+        runs.iter().map(|run| Run::open(run).map(Arc::new)).collect()
+    }
+
+    fn merge_runs(&self, index: usize, runs: &[RunPlace]) -> Result<RunPlace, CacheError> {
+        let BuildContext { columns, geometry, .. } = &self.context;
+        let path = self.work.join(format!("merged-{index:05}.arrow"));
+        let mut writer = TableWriter::create(&path, &columns.spill)?;
+        let mut rows = MergedRows::new(vec![Group::Closed(runs.to_vec())], None, u64::MAX);
+        rows.begin(columns, 0)?;
+        loop {
+            self.check_cancelled()?;
+            let layout = rows.next_batch(columns, geometry)?;
+            if layout.picks.is_empty() {
+                break;
+            }
+            writer.write(&gather(columns, &layout.sources, &layout.picks, Target::Spill)?)?;
+        }
+        writer.finish()?.commit(Durability::Process)?;
+        // Ordinals and files are those of the whole split now.
+        Ok(RunPlace { path, first_row: 0, file: None })
+    }
+
+    fn check_cancelled(&self) -> Result<(), CacheError> {
+        if !self.context.is_cancelled() {
+            return Ok(());
+        }
+        let done = self.counters.shards_done.load(Ordering::Relaxed);
+        Err(CacheError::Interrupted {
+            done: format!("all encoded ranges, and {done} of {} shards", self.count),
+        })
     }
 
     fn statistics(&self, shards: &[ShardRecord], bytes: u64) -> SplitStatistics {
@@ -291,6 +331,14 @@ struct BatchLayout {
     picks: Vec<Pick>,
 }
 
+/// Runs that are merged with each other.
+enum Group {
+    /// Open already.
+    Open(Vec<Arc<Run>>),
+    /// Opened when it is their turn.
+    Closed(Vec<RunPlace>),
+}
+
 /// Where one run of a merge stands.
 struct Cursor {
     run: Arc<Run>,
@@ -304,7 +352,7 @@ struct Cursor {
 /// The rows of a shard in order.
 struct MergedRows {
     /// Groups of runs still to come, the next one last. One group's rows come before the next one's.
-    groups: Vec<Vec<Arc<Run>>>,
+    groups: Vec<Group>,
     cursors: Vec<Cursor>,
     heap: BinaryHeap<Reverse<(u128, [u8; 16], usize)>>,
     /// Rows from this key on belong to the next shard.
@@ -315,14 +363,21 @@ struct MergedRows {
 }
 
 impl MergedRows {
-    fn new(groups: Vec<Vec<Arc<Run>>>, below: Option<u128>, rows_left: u64) -> Self {
+    fn new(groups: Vec<Group>, below: Option<u128>, rows_left: u64) -> Self {
         Self { groups, cursors: Vec::new(), heap: BinaryHeap::new(), below, rows_left, layouts: 0 }
     }
 
     /// Opens the next group at the first key that is at least `from`.
     fn begin(&mut self, columns: &StoredColumns, from: u128) -> Result<(), CacheError> {
         self.cursors.clear();
-        for run in self.groups.pop().unwrap_or_default() {
+        let runs = match self.groups.pop() {
+            Some(Group::Open(runs)) => runs,
+            Some(Group::Closed(places)) => {
+                places.iter().map(|place| Run::open(place).map(Arc::new)).collect::<Result<_, _>>()?
+            }
+            None => Vec::new(),
+        };
+        for run in runs {
             let (batch_index, row) = if from == 0 { (0, 0) } else { run.lower_bound(columns, from)? };
             if batch_index < run.num_batches() {
                 let batch = run.batch(columns, batch_index)?;

@@ -25,11 +25,19 @@ pub(crate) struct Geometry {
     pub(crate) shard_bytes: u64,
     /// Bytes of the source that are committed at a time while encoding; this one shows nowhere in a cache.
     pub(crate) part_bytes: u64,
+    /// Most runs that are merged at a time; nor does this one.
+    pub(crate) most_runs: usize,
 }
 
 impl Default for Geometry {
     fn default() -> Self {
-        Self { batch_rows: 1024, batch_bytes: 8 << 20, shard_bytes: 256 << 20, part_bytes: 4 << 20 }
+        Self {
+            batch_rows: 1024,
+            batch_bytes: 8 << 20,
+            shard_bytes: 256 << 20,
+            part_bytes: 4 << 20,
+            most_runs: 4096,
+        }
     }
 }
 
@@ -329,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_batch_closes_before_the_row_that_would_make_it_too_long() {
-        let geometry = Geometry { batch_rows: 3, batch_bytes: 10, shard_bytes: 100, part_bytes: 100 };
+        let geometry = Geometry { batch_rows: 3, batch_bytes: 10, shard_bytes: 100, ..Geometry::default() };
         let mut fill = BatchFill::default();
         let begins: Vec<bool> =
             [4, 6, 1, 1, 1, 1, 50, 1].iter().map(|&bytes| fill.add(bytes, &geometry)).collect();

@@ -7,7 +7,7 @@
 //! The key is the example's shuffle key, or its place in the range for splits that keep the source's order.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ pub(crate) fn write_run(
     order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| id(&a.1).cmp(&id(&b.1))));
 
     let file = format!("{stem}.arrow");
-    let mut writer = TableWriter::create(&work.join(&file), &columns.spill, true)?;
+    let mut writer = TableWriter::create_hashed(&work.join(&file), &columns.spill)?;
     let mut fill = BatchFill::default();
     let cuts: Vec<bool> = order
         .iter()
@@ -99,19 +99,27 @@ pub(crate) fn write_run(
     Ok(entry)
 }
 
+/// A run to be merged.
+#[derive(Clone, Debug)]
+pub(crate) struct RunPlace {
+    pub(crate) path: PathBuf,
+    /// See [`PickSource::first_row`].
+    pub(crate) first_row: u64,
+    /// See [`PickSource::file`].
+    pub(crate) file: Option<u32>,
+}
+
 /// A run opened for merging.
 #[derive(Debug)]
 pub(crate) struct Run {
     table: Table,
-    /// See [`PickSource::first_row`].
     first_row: u64,
-    /// See [`PickSource::file`].
     file: Option<u32>,
 }
 
 impl Run {
-    pub(crate) fn open(path: &Path, first_row: u64, file: Option<u32>) -> Result<Self, CacheError> {
-        Ok(Self { table: Table::open(path)?, first_row, file })
+    pub(crate) fn open(place: &RunPlace) -> Result<Self, CacheError> {
+        Ok(Self { table: Table::open(&place.path)?, first_row: place.first_row, file: place.file })
     }
 
     pub(crate) fn num_batches(&self) -> usize {

@@ -113,8 +113,18 @@ pub(crate) struct TableWriter {
     file: File,
     path: PathBuf,
     position: u64,
-    whole: Option<blake3::Hasher>,
+    checksums: Checksums,
     sums: Sums,
+}
+
+/// Which checksums are wanted of a file.
+enum Checksums {
+    /// None.
+    No,
+    /// One of each batch.
+    Batches,
+    /// One of all its bytes.
+    Whole(Box<blake3::Hasher>),
 }
 
 /// A file whose bytes are written, still under its temporary name.
@@ -127,18 +137,26 @@ pub(crate) struct WrittenTable {
 }
 
 impl TableWriter {
-    /// Begins the file that will be `path`. `whole`: whether a checksum of all its bytes is wanted.
-    pub(crate) fn create(path: &Path, schema: &Schema, whole: bool) -> Result<Self, CacheError> {
+    /// Begins a file with a checksum for each batch.
+    fn create_summed(path: &Path, schema: &Schema) -> Result<Self, CacheError> {
+        Self::new(path, schema, Checksums::Batches)
+    }
+
+    /// Begins a file with one checksum for all of it.
+    pub(crate) fn create_hashed(path: &Path, schema: &Schema) -> Result<Self, CacheError> {
+        Self::new(path, schema, Checksums::Whole(Box::default()))
+    }
+
+    /// Begins a file without checksums.
+    pub(crate) fn create(path: &Path, schema: &Schema) -> Result<Self, CacheError> {
+        Self::new(path, schema, Checksums::No)
+    }
+
+    fn new(path: &Path, schema: &Schema, checksums: Checksums) -> Result<Self, CacheError> {
         let file = commit::create(path)?;
         let arrow = FileWriter::try_new(Vec::new(), schema)?;
-        let mut writer = Self {
-            arrow,
-            file,
-            path: path.to_owned(),
-            position: 0,
-            whole: whole.then(blake3::Hasher::new),
-            sums: Sums::default(),
-        };
+        let mut writer =
+            Self { arrow, file, path: path.to_owned(), position: 0, checksums, sums: Sums::default() };
         writer.sums.head = writer.put()?.1;
         Ok(writer)
     }
@@ -170,7 +188,10 @@ impl TableWriter {
             file: self.file,
             path: self.path,
             bytes: self.position,
-            checksum: self.whole.map(|hasher| *hasher.finalize().as_bytes()),
+            checksum: match self.checksums {
+                Checksums::Whole(hasher) => Some(*hasher.finalize().as_bytes()),
+                Checksums::No | Checksums::Batches => None,
+            },
             sums: self.sums,
         })
     }
@@ -178,15 +199,19 @@ impl TableWriter {
     /// Moves what Arrow has encoded to the file.
     fn put(&mut self) -> Result<(usize, Sum), CacheError> {
         let bytes = self.arrow.get_mut();
-        let sum = sum(bytes);
-        if let Some(hasher) = &mut self.whole {
-            hasher.update(bytes);
+        let mut checksum = Sum::default();
+        match &mut self.checksums {
+            Checksums::No => {}
+            Checksums::Batches => checksum = sum(bytes),
+            Checksums::Whole(hasher) => {
+                hasher.update(bytes);
+            }
         }
         self.file.write_all(bytes).map_err(|error| CacheError::io("write", &temporary(&self.path))(error))?;
         let length = bytes.len();
         self.position += length as u64;
         bytes.clear();
-        Ok((length, sum))
+        Ok((length, checksum))
     }
 }
 
@@ -213,7 +238,7 @@ pub(crate) struct ShardWriter<'a> {
 
 impl<'a> ShardWriter<'a> {
     pub(crate) fn create(folder: &Path, stem: &str, columns: &'a StoredColumns) -> Result<Self, CacheError> {
-        let table = TableWriter::create(&shard_file(folder, stem, "arrow"), &columns.shard, false)?;
+        let table = TableWriter::create_summed(&shard_file(folder, stem, "arrow"), &columns.shard)?;
         let lengths = vec![Vec::new(); columns.tokens.len()];
         Ok(Self { columns, table, folder: folder.to_owned(), stem: stem.to_owned(), lengths })
     }

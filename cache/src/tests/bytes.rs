@@ -35,6 +35,21 @@ fn memory_changes_no_byte() {
 }
 
 #[test]
+fn more_files_than_can_be_open_change_no_byte() {
+    let names: Vec<String> = (0..40).map(|file| format!("train-{file:02}")).collect();
+    let files_of: Vec<(&str, String)> = names.iter().map(|name| (name.as_str(), lines(name, 3))).collect();
+    let world = World::new(&files_of.iter().map(|(name, text)| (*name, text.as_str())).collect::<Vec<_>>());
+    let few = || {
+        let mut config = small(3);
+        config.geometry.most_runs = 4;
+        config
+    };
+    world.build("all", &["train"], &small(1));
+    world.build("few", &["train"], &few());
+    assert!(files(world.caches("few").root()) == files(world.caches("all").root()));
+}
+
+#[test]
 fn a_split_is_the_same_whether_it_is_built_alone_or_with_others() {
     let world = World::new(&[("train", &lines("a", 60)), ("validation", &lines("v", 25))]);
     let both = world.build("both", &["train", "validation"], &small(2)).splits[0].folder.clone();

@@ -361,7 +361,7 @@ pub(crate) fn build(
 
 /// A job whose batches and shards are small.
 pub(crate) fn small(threads: usize) -> BuildConfig {
-    let geometry = Geometry { batch_rows: 3, batch_bytes: 600, shard_bytes: 1500, part_bytes: 1 << 20 };
+    let geometry = Geometry { batch_rows: 3, batch_bytes: 600, shard_bytes: 1500, ..Geometry::default() };
     BuildConfig { threads, geometry, ..BuildConfig::default() }
 }
 
