@@ -33,11 +33,11 @@ impl Builder<'_> {
         self,
         task: &Task,
         splits: &[Split],
-        told: Option<&str>,
+        told: &[String],
     ) -> anyhow::Result<BuildReport> {
         let Self { cache_dir, settings, interrupt, notes } = self;
         let progress = Mutex::new(Progress::new(settings.progress, task.name(), notes.quiet));
-        let watcher = Watcher { progress, notes, told: told.map(str::to_owned) };
+        let watcher = Watcher { progress, notes, told: told.to_vec() };
         let config = build_config(settings, interrupt);
         let built = cache_dir.build(task, splits, &config, &watcher);
         watcher.end(built.is_ok());
@@ -80,7 +80,7 @@ fn tell(task: &str, split: &SplitReport, notes: Notes) {
 struct Watcher {
     progress: Mutex<Progress>,
     notes: Notes,
-    told: Option<String>,
+    told: Vec<String>,
 }
 
 impl Watcher {
@@ -95,7 +95,7 @@ impl BuildProgress for Watcher {
     }
 
     fn notice(&self, words: &str) {
-        if self.told.as_ref().is_none_or(|told| !words.contains(told)) {
+        if !self.told.iter().any(|told| words.contains(told)) {
             self.notes.note(words);
         }
     }

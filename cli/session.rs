@@ -113,32 +113,52 @@ impl Session {
             }
             Err(errors) => return Err(errors.into()),
         };
-        let cache_dir = self.cache_dir();
-        let stale = match find(&cache_dir, &task, &split)? {
+        self.ensure(&task, std::slice::from_ref(&split), settings, interrupt, notes)?;
+        match find(&self.cache_dir(), &task, &split)? {
             Found::Fresh { split, notice } => {
                 notice.iter().for_each(|notice| notes.note(notice));
-                return Ok(Opened { task, split: Arc::new(*split) });
+                Ok(Opened { task, split: Arc::new(*split) })
             }
-            Found::Stale { reason } => Some(reason),
-            Found::Missing => None,
-        };
-        check_split(&task, &split)?;
-        let root = cache_dir.root().display();
-        notes.note(match &stale {
-            Some(reason) => format!(
-                "the cache of `{name}`, split `{split}`, is out of date: {reason}; building a new one in `{root}`"
-            ),
-            None => format!("`{name}`, split `{split}`, has no cache yet; building it in `{root}`"),
-        });
-        let builder = Builder { cache_dir: &cache_dir, settings, interrupt, notes };
-        builder.build(&task, std::slice::from_ref(&split), stale.as_deref())?;
-        match find(&cache_dir, &task, &split)? {
-            Found::Fresh { split, .. } => Ok(Opened { task, split: Arc::new(*split) }),
             Found::Stale { reason } => {
                 Err(anyhow::anyhow!("the cache of `{name}` went out of date at once: {reason}"))
             }
             Found::Missing => Err(anyhow::anyhow!("the cache of `{name}` was removed while it was opened")),
         }
+    }
+
+    /// Builds what is not cached of these splits, all in one cache.
+    pub(crate) fn ensure(
+        &self,
+        task: &Task,
+        splits: &[Split],
+        settings: &BuildSettings,
+        interrupt: &Interrupt,
+        notes: Notes,
+    ) -> anyhow::Result<()> {
+        let cache_dir = self.cache_dir();
+        let (name, root) = (task.name(), cache_dir.root().display());
+        let (mut wanted, mut told) = (Vec::new(), Vec::new());
+        for split in splits {
+            let words = match find(&cache_dir, task, split)? {
+                Found::Fresh { .. } => continue,
+                Found::Stale { reason } => {
+                    told.push(reason.clone());
+                    let changed = format!("the cache of `{name}`, split `{split}`, is out of date: {reason}");
+                    format!("{changed}; building a new one in `{root}`")
+                }
+                Found::Missing => {
+                    format!("`{name}`, split `{split}`, has no cache yet; building it in `{root}`")
+                }
+            };
+            check_split(task, split)?;
+            notes.note(words);
+            wanted.push(split.clone());
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let builder = Builder { cache_dir: &cache_dir, settings, interrupt, notes };
+        builder.build(task, &wanted, &told).map(drop)
     }
 
     /// A cache of the task as it is defined now, its sources being absent.

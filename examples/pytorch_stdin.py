@@ -19,14 +19,14 @@ optimizer = torch.optim.AdamW([p for m in (embed, place, block, head) for p in m
 stream = pa.ipc.open_stream(sys.stdin.buffer)
 step = int(stream.schema.metadata[b"seqio.first_step"])
 for step, batch in enumerate(stream, start=step):
-    feature = {name: torch.tensor(batch[name].flatten().to_numpy()).view(len(batch), -1) for name in batch.schema.names}
-    inputs, targets = feature["decoder_input_tokens"], feature["decoder_target_tokens"].long()
-    segments, positions = feature["decoder_segment_ids"], feature["decoder_positions"]
+    tokens = lambda name: torch.tensor(batch[name].flatten().to_numpy()).view(len(batch), -1)  # rows x length
+    inputs, targets = tokens("decoder_input_tokens"), tokens("decoder_target_tokens").long()
+    segments, positions = tokens("decoder_segment_ids"), tokens("decoder_positions")
     # A token sees the tokens of its own document that came before it, and itself.
     sees = (segments[:, :, None] == segments[:, None, :]).tril()
     hidden = block(embed(inputs) + place(positions), src_mask=~sees.repeat_interleave(4, dim=0))
     losses = nn.functional.cross_entropy(head(hidden).flatten(0, 1), targets.flatten(), reduction="none")
-    weights = feature["decoder_loss_weights"].flatten()
+    weights = tokens("decoder_loss_weights").flatten()
     loss = (losses * weights).sum() / weights.sum()
     optimizer.zero_grad()
     loss.backward()

@@ -74,7 +74,7 @@ pub(crate) fn run(session: &Session, args: &BenchCacheArgs, out: &mut Out) -> an
     let measurement = Measurement::start();
     let builder =
         Builder { cache_dir: &cache_dir, settings: &args.build, interrupt: &interrupt, notes: out.notes() };
-    let report = builder.build(&task, std::slice::from_ref(&split), None)?;
+    let report = builder.build(&task, std::slice::from_ref(&split), &[])?;
     let cost = measurement.stop();
     let Some(built) = report.splits.first() else { anyhow::bail!("nothing was built") };
     let statistics = &built.statistics;

@@ -79,7 +79,7 @@ fn build_caches(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyh
     let builder = Builder { cache_dir: &cache_dir, settings: &args.build, interrupt: &interrupt, notes };
     for (task, splits) in &tasks {
         let began = Instant::now();
-        let report = builder.build(task, splits, None)?;
+        let report = builder.build(task, splits, &[])?;
         for split in &report.splits {
             let built = Built::new(task.name(), split);
             match args.json.wanted {

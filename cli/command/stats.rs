@@ -44,10 +44,18 @@ struct Forecast {
 pub(crate) fn run(session: &Session, args: &StatsArgs, out: &mut Out) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let mut all = Vec::new();
-    for split in splits(session, args)? {
+    let splits = splits(session, args)?;
+    if let (Some(name), None) = (&args.task, &args.cache)
+        && let Ok(task) = session.registry()?.task(name)
+    {
+        // Together, so that they go into one cache.
+        let splits = splits.iter().map(|split| Ok(split.parse()?)).collect::<anyhow::Result<Vec<_>>>()?;
+        session.ensure(&task, &splits, &args.build, &interrupt, out.notes())?;
+    }
+    interrupt.release();
+    for split in splits {
         let wanted = Wanted { task: args.task.as_deref(), cache: args.cache.as_deref(), split: &split };
         let opened = session.open(wanted, &args.build, &interrupt, out.notes())?;
-        interrupt.release();
         let stats = SplitStats {
             task: opened.task.name().to_owned(),
             split: opened.split.name().to_owned(),

@@ -13,6 +13,7 @@ fn a_cache_tells_lengths_unknown_tokens_and_how_full_rows_get() {
 fn statistics_are_json_for_all_splits() {
     let project = Project::new();
     let stats = project.seqio("stats docs --lengths 64 --lengths 128 --json").ok().json();
+    assert_eq!(project.seqio("cache list --json").ok().json().as_array().unwrap().len(), 1);
     assert_eq!(stats[0]["split"], "train");
     assert_eq!(stats[0]["examples"], 60);
     assert_eq!(stats[1]["split"], "validation");

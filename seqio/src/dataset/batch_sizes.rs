@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::dataset::error::DatasetError;
 
 /// How many changes a saved state remembers; older steps are summed up in the base.
-const REMEMBERED: usize = 16;
+const REMEMBERED: usize = 8;
 
 /// The batch size of every step, and so the first row of every step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ use crate::batch::Batch;
 use crate::convert::{Converter, Packing};
 use crate::dataset::*;
 use crate::example::{ExampleId, ExampleRow, Examples, Origin};
+use crate::preprocess::TokenEdit;
 
 /// A store that counts what is asked of it, and fails where it is told to.
 #[derive(Debug)]
@@ -280,6 +281,30 @@ fn a_state_of_another_stream_is_refused_in_words() {
         "the state was saved by another stream, and going on would repeat or skip examples; state → now: \
          lengths: targets 16 → targets 8; order: storage → blocks of 4096; seed: 0 → 3; window: 32 → 16384"
     );
+}
+
+#[test]
+fn a_state_stays_small_whatever_the_names_and_however_many_restarts() {
+    let long = "x".repeat(300);
+    let edits = vec![TokenEdit::Trim { max_length: 1_000_000 }, TokenEdit::Append { id: 100_000 }];
+    let edits = BTreeMap::from([("inputs".to_owned(), edits.clone()), ("targets".to_owned(), edits)]);
+    let task = StreamTask { name: long.clone(), data: long.clone(), edits };
+    let store = InMemoryExamples::of([("inputs", vec![vec![1; 5]; 9]), ("targets", vec![vec![1; 5]; 9])]);
+    let mut config = DatasetConfig::new(&long, Converter::EncDec, [("inputs", 65_536), ("targets", 65_536)]);
+    config = config.packing(Packing::None).seed(u64::MAX).epochs(u64::MAX / 9).read_ahead(0, 1);
+    let store: Arc<dyn ExampleStore> = Arc::new(store);
+    let restarted = |sizes: BatchSizes| {
+        let config = DatasetConfig { batch_sizes: sizes, ..config.clone() };
+        Dataset::new(task.clone(), Arc::clone(&store), config).unwrap()
+    };
+    let changes = (0..40).map(|change| (change * 100_000_000, 100_000 + change)).collect();
+    let state = restarted(BatchSizes::changing(changes)).iter_from(4_000_000_000).unwrap().state();
+    let json = state.to_json();
+    assert!(json.len() < 1000, "{} bytes: {json}", json.len());
+    let resumed =
+        restarted(BatchSizes::constant(3)).resume(&DatasetState::from_json(&json).unwrap()).unwrap();
+    assert_eq!(resumed.state().row, state.row);
+    assert_eq!(resumed.batch_sizes().row_of(4_000_000_001), Some(state.row + 3));
 }
 
 #[test]

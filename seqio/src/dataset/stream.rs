@@ -18,7 +18,7 @@ use crate::text::quoted;
 const STREAM_VERSION: u32 = 1;
 
 /// Words longer than this are shortened in saved states.
-const LONGEST_WORDS: usize = 72;
+const LONGEST_WORDS: usize = 48;
 
 /// What a stream needs to know of its task and data.
 #[derive(Clone, Debug, PartialEq)]

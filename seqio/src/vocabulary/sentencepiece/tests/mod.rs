@@ -165,3 +165,24 @@ fn real_models_give_the_ids_of_their_vectors() {
         assert_eq!(differing(Arithmetic::V0_2_0), other_in_0_2_0, "{folder}");
     }
 }
+
+#[test]
+fn unused_pieces_are_steps_on_the_way_and_never_results() {
+    let pieces = [
+        ("<unk>", 0.0, UNKNOWN),
+        ("a", -3.0, NORMAL),
+        ("b", -3.0, NORMAL),
+        ("c", -3.0, NORMAL),
+        ("ab", -1.0, UNUSED),
+        ("abc", -2.0, NORMAL),
+        ("▁", -3.0, NORMAL),
+        ("d", -3.0, UNUSED),
+    ];
+    for model_type in [UNIGRAM, BPE] {
+        let file = model(model_type, &pieces).encode_to_vec();
+        let vocabulary = SentencePiece::open(file, &SentencePieceOptions::default()).unwrap();
+        assert_eq!(encode(&vocabulary, "ab"), [6, 1, 2]);
+        assert_eq!(encode(&vocabulary, "abc"), [6, 5]);
+        assert_eq!(encode(&vocabulary, "d"), [6, 0]);
+    }
+}

@@ -90,20 +90,3 @@ fn an_unknown_character_is_one_id_with_its_neighbours_or_its_bytes() {
         assert_eq!(encode(&vocabulary(model_type, None), "aéüa"), [10, 0, 3]);
     }
 }
-
-#[test]
-fn unused_pieces_are_never_put_out() {
-    let pieces = [
-        ("<unk>", 0.0, UNKNOWN),
-        ("▁", -2.0, NORMAL),
-        ("a", -2.0, NORMAL),
-        ("b", -2.0, NORMAL),
-        ("▁a", -1.0, NORMAL),
-        ("▁ab", -0.5, UNUSED),
-    ];
-    for model_type in [UNIGRAM, BPE] {
-        let bytes = model(model_type, &pieces).encode_to_vec();
-        let vocabulary = SentencePiece::open(bytes, &SentencePieceOptions::default()).unwrap();
-        assert_eq!(encode(&vocabulary, "ab"), [4, 3]);
-    }
-}
