@@ -29,12 +29,7 @@ pub(crate) struct Builder<'a> {
 impl Builder<'_> {
     /// Builds what is not there yet and says what was reused. Remarks that hold what the person was `told` already are
     /// left out.
-    pub(crate) fn build(
-        self,
-        task: &Task,
-        splits: &[Split],
-        told: &[String],
-    ) -> anyhow::Result<BuildReport> {
+    pub(crate) fn build(self, task: &Task, splits: &[Split], told: &[String]) -> anyhow::Result<BuildReport> {
         let Self { cache_dir, settings, interrupt, notes } = self;
         let progress = Mutex::new(Progress::new(settings.progress, task.name(), notes.quiet));
         let watcher = Watcher { progress, notes, told: told.to_vec() };
