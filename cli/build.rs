@@ -52,11 +52,14 @@ impl Builder<'_> {
 fn tell(task: &str, split: &SplitReport, notes: Notes) {
     let name = &split.split;
     split.notice.iter().for_each(|notice| notes.note(notice));
-    if split.ranges.reused > 0 {
-        let (reused, total) = (count(split.ranges.reused), counted(split.ranges.total, "piece"));
-        notes.note(format!(
-            "`{task}`, split `{name}`: reused {reused} of {total} that an earlier run had finished"
-        ));
+    let ranges = &split.ranges;
+    if ranges.reused + ranges.partly_reused > 0 {
+        let mut reused = format!("{} of {}", count(ranges.reused), counted(ranges.total, "piece"));
+        if ranges.partly_reused > 0 {
+            reused = format!("{reused} whole and {} in part", count(ranges.partly_reused));
+        }
+        notes
+            .note(format!("`{task}`, split `{name}`: reused {reused}, from an earlier run that was stopped"));
     }
     let bad = &split.statistics.bad_rows;
     if bad.count > 0 && !split.was_fresh {
