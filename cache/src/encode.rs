@@ -211,8 +211,8 @@ impl Encoder<'_> {
         let NumberedChunk { chunk, number } = numbered;
         let file = self.plan.file(chunk.range.file);
         let digest = chunk_digest(&chunk.records);
-        let parsed = self.source.parse(file, &chunk)?;
-        let (examples, bad_rows) = self.window((chunk.range.file, chunk.range.start), parsed);
+        let window = self.plan.window((chunk.range.file, chunk.range.start)).unwrap_or(0..0);
+        let ParsedChunk { examples, bad_rows } = self.source.parse(file, &chunk)?.within(&window);
         self.check_bad_rows(&chunk, &bad_rows)?;
         let examples = match self.context.input.preprocess(examples) {
             Ok(examples) => examples,
@@ -311,21 +311,6 @@ impl Encoder<'_> {
         };
         part.write(self.work)?;
         Ok(part)
-    }
-
-    /// Drops what does not belong to the slice.
-    fn window(&self, key: RangeKey, parsed: ParsedChunk) -> (Examples, Vec<BadRow>) {
-        let ParsedChunk { mut examples, mut bad_rows } = parsed;
-        if self.plan.slice.is_some() {
-            let window = self.plan.window(key).unwrap_or(0..0);
-            let ordinal = |row: &seqio::ExampleRow| row.origins.first().map_or(0, |origin| origin.row);
-            let from = examples.rows.partition_point(|row| ordinal(row) < window.start);
-            let to = examples.rows.partition_point(|row| ordinal(row) < window.end);
-            examples.rows = examples.rows[from..to].to_vec();
-            examples.columns = examples.columns.slice(from, to - from);
-            bad_rows.retain(|row| window.contains(&row.ordinal));
-        }
-        (examples, bad_rows)
     }
 
     /// Stops at bad records and damaged files where the task says so.

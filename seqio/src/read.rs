@@ -188,17 +188,16 @@ impl SplitReader {
             },
         };
         let fails = self.task.on_bad_row() == OnBadRow::Fail;
-        let parsed = self.task.source().parse(self.file(file), chunk)?;
-        let bad: Vec<_> = parsed.bad_rows.iter().filter(|bad| wanted.contains(&bad.ordinal)).collect();
-        self.bad_rows += bad.len() as u64;
-        if let Some(bad) = bad.first().filter(|_| fails) {
+        let parsed = self.task.source().parse(self.file(file), chunk)?.within(&wanted);
+        self.bad_rows += parsed.bad_rows.len() as u64;
+        if let Some(bad) = parsed.bad_rows.first().filter(|_| fails) {
             let line = self.line_of(range, bad.ordinal)?;
             return Err(ReadSplitError::BadRow { path: self.path(file), line, reason: bad.reason.clone() });
         }
         if let Some(damage) = chunk.damage.as_ref().filter(|_| fails) {
             return Err(ReadSplitError::Damaged { path: self.path(file), damage: damage.clone() });
         }
-        let examples = within(parsed.examples, &wanted);
+        let examples = parsed.examples;
         if examples.is_empty() {
             return Ok(None);
         }
@@ -225,18 +224,6 @@ impl Iterator for SplitReader {
     fn next(&mut self) -> Option<Self::Item> {
         self.next_chunk().transpose()
     }
-}
-
-/// The examples whose records belong to a slice. Records of a chunk come in order.
-fn within(examples: Examples, wanted: &Range<u64>) -> Examples {
-    let ordinal = |row: &crate::example::ExampleRow| row.origins.first().map_or(0, |origin| origin.row);
-    let from = examples.rows.partition_point(|row| ordinal(row) < wanted.start);
-    let to = examples.rows.partition_point(|row| ordinal(row) < wanted.end);
-    if from == 0 && to == examples.len() {
-        return examples;
-    }
-    let columns = examples.columns.slice(from, to - from);
-    Examples { columns, rows: examples.rows[from..to].to_vec(), counts: examples.counts }
 }
 
 impl Task {

@@ -19,13 +19,14 @@ mod testing;
 mod text;
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
 
-use crate::example::Examples;
+use crate::example::{ExampleRow, Examples};
 
 pub use self::column::{ColumnSpec, ColumnType, ScalarType};
 pub use self::spec::{OnBadRow, SourceFormat, SourceSpec};
@@ -115,6 +116,23 @@ pub struct ParsedChunk {
     pub examples: Examples,
     /// Bad records in order; blank lines of JSONL are neither examples nor bad.
     pub bad_rows: Vec<BadRow>,
+}
+
+impl ParsedChunk {
+    /// What of it belongs to a slice: the examples and bad records with these ordinals of the range.
+    pub fn within(mut self, ordinals: &Range<u64>) -> Self {
+        self.bad_rows.retain(|bad| ordinals.contains(&bad.ordinal));
+        // Records of a chunk come in order.
+        let ordinal = |row: &ExampleRow| row.origins.first().map_or(0, |origin| origin.row);
+        let examples = &mut self.examples;
+        let from = examples.rows.partition_point(|row| ordinal(row) < ordinals.start);
+        let to = examples.rows.partition_point(|row| ordinal(row) < ordinals.end);
+        if from > 0 || to < examples.len() {
+            examples.columns = examples.columns.slice(from, to - from);
+            examples.rows = examples.rows[from..to].to_vec();
+        }
+        self
+    }
 }
 
 /// Chunks of a file in order.
