@@ -1,25 +1,39 @@
-//! The decompressed bytes of a file, block by block: plain, gzip (`.gz`, any number of members) or Zstandard (`.zst`,
-//! any number of frames).
+//! The decompressed bytes of a file, block by block: plain, gzip (`.gz`), bzip2 (`.bz2`), xz (`.xz`) or Zstandard
+//! (`.zst`), with any number of members, streams or frames one after the other.
+//!
+//! ```text
+//! a.jsonl.xz   two streams and padding   -> the lines of both
+//! a.jsonl.bz2  cut off                   -> the lines before the cut, then `the bzip2 stream ends early`
+//! ```
 //!
 //! A damaged stream is not an error here: what stands before the damage is given out, and then what the damage is.
 //! Blocks have a fixed size, so what is given out before the damage depends on the file alone.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::{CONCATENATED, Stream};
 
+use crate::source::members::Members;
 use crate::source::{SourceError, SourceFile};
 
 /// Bytes read at once.
 pub(super) const BLOCK_BYTES: usize = 64 << 10;
+
+/// What reading an xz stream may take. `xz -9` needs 65 MiB; a header can ask for 4 GiB.
+const XZ_MEMORY: u64 = 512 << 20;
 
 /// How a file is packed, by the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
     Plain,
     Gzip,
+    Bzip2,
+    Xz,
     Zstd,
 }
 
@@ -27,15 +41,25 @@ impl Compression {
     pub(super) fn of(path: &Path) -> Self {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("gz") => Self::Gzip,
+            Some("bz2") => Self::Bzip2,
+            Some("xz") => Self::Xz,
             Some("zst") => Self::Zstd,
             _ => Self::Plain,
         }
+    }
+
+    /// The name with its article.
+    fn phrase(self) -> String {
+        let article = if self == Self::Xz { "an" } else { "a" };
+        format!("{article} {}", self.name())
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
             Self::Gzip => "gzip",
+            Self::Bzip2 => "bzip2",
+            Self::Xz => "xz",
             Self::Zstd => "zstd",
         }
     }
@@ -52,9 +76,14 @@ pub(super) struct Blocks {
 
 enum Input {
     Plain(Bounded),
-    Gzip(GzipMembers),
-    Zstd(Box<zstd::Decoder<'static, BufReader<Bounded>>>),
+    Gzip(Members<GzDecoder<Packed>>),
+    Bzip2(Members<BzDecoder<Packed>>),
+    Xz(Box<XzDecoder<Packed>>),
+    Zstd(Box<zstd::Decoder<'static, Packed>>),
 }
+
+/// The bytes of a compressed file as they are.
+pub(super) type Packed = BufReader<Bounded>;
 
 impl Blocks {
     /// Opens a file at its beginning.
@@ -74,7 +103,7 @@ impl Blocks {
         }
         if file.bytes == 0 {
             blocks.damage =
-                Some(format!("the file is empty, where a {} stream should be", compression.name()));
+                Some(format!("the file is empty, where {} stream should be", compression.phrase()));
             blocks.ended = true;
             return Ok(blocks);
         }
@@ -82,7 +111,13 @@ impl Blocks {
         let buffered = BufReader::with_capacity(BLOCK_BYTES, bounded);
         blocks.input = match compression {
             Compression::Zstd => Input::Zstd(Box::new(zstd::Decoder::with_buffer(buffered).map_err(io)?)),
-            _ => Input::Gzip(GzipMembers { member: Member::Open(Box::new(GzDecoder::new(buffered))) }),
+            Compression::Xz => {
+                let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED);
+                let stream = stream.map_err(|error| io(error.into()))?;
+                Input::Xz(Box::new(XzDecoder::new_stream(buffered, stream)))
+            }
+            Compression::Bzip2 => Input::Bzip2(Members::new(buffered)),
+            Compression::Gzip | Compression::Plain => Input::Gzip(Members::new(buffered)),
         };
         Ok(blocks)
     }
@@ -152,8 +187,11 @@ impl Blocks {
             return format!("the {name} stream ends early");
         }
         let words = error.to_string();
+        let words = words.trim_start_matches("bzip2: ");
         let hint = if words.contains("too much memory") {
             "; compress it again with a window of at most 128 MiB (`zstd --long=27`)"
+        } else if words.contains("memory limit reached") {
+            "; to read it takes more than 512 MiB: compress it again with a smaller dictionary (`xz -9` has 64 MiB)"
         } else {
             ""
         };
@@ -166,6 +204,8 @@ impl Input {
         match self {
             Self::Plain(bounded) => bounded.read(out),
             Self::Gzip(members) => members.read(out),
+            Self::Bzip2(members) => members.read(out),
+            Self::Xz(decoder) => decoder.read(out),
             Self::Zstd(decoder) => decoder.read(out),
         }
     }
@@ -173,18 +213,16 @@ impl Input {
     fn bounded(&mut self) -> Option<&mut Bounded> {
         match self {
             Self::Plain(bounded) => Some(bounded),
-            Self::Gzip(members) => match &mut members.member {
-                Member::Open(decoder) => Some(decoder.get_mut().get_mut()),
-                Member::Closed(buffered) => Some(buffered.get_mut()),
-                Member::Last => None,
-            },
+            Self::Gzip(members) => members.packed().map(BufReader::get_mut),
+            Self::Bzip2(members) => members.packed().map(BufReader::get_mut),
+            Self::Xz(decoder) => Some(decoder.get_mut().get_mut()),
             Self::Zstd(decoder) => Some(decoder.get_mut().get_mut()),
         }
     }
 }
 
 /// A file as long as it was when it was listed; remembers what the system refused, which is no damage of the stream.
-struct Bounded {
+pub(super) struct Bounded {
     file: File,
     left: u64,
     failure: Option<io::Error>,
@@ -214,56 +252,10 @@ impl Read for Bounded {
     }
 }
 
-/// The members of a gzip file, one after the other; zero bytes after a member are padding.
-struct GzipMembers {
-    member: Member,
-}
-
-enum Member {
-    Open(Box<GzDecoder<BufReader<Bounded>>>),
-    Closed(BufReader<Bounded>),
-    Last,
-}
-
-impl Read for GzipMembers {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match std::mem::replace(&mut self.member, Member::Last) {
-                Member::Open(mut decoder) => {
-                    let read = decoder.read(out);
-                    self.member = match read {
-                        Ok(0) if !out.is_empty() => Member::Closed(decoder.into_inner()),
-                        _ => Member::Open(decoder),
-                    };
-                    if !matches!(read, Ok(0)) || out.is_empty() {
-                        return read;
-                    }
-                }
-                Member::Closed(mut input) => {
-                    let (zeros, len) = match input.fill_buf() {
-                        Ok(bytes) => (bytes.iter().take_while(|&&byte| byte == 0).count(), bytes.len()),
-                        Err(error) => {
-                            self.member = Member::Closed(input);
-                            return Err(error);
-                        }
-                    };
-                    input.consume(zeros);
-                    self.member = match len {
-                        0 => Member::Last,
-                        _ if zeros == len => Member::Closed(input),
-                        _ => Member::Open(Box::new(GzDecoder::new(input))),
-                    };
-                }
-                Member::Last => return Ok(0),
-            }
-        }
-    }
-}
-
 /// Refuses a plain file whose first bytes say that it is compressed after all.
 pub(super) fn check_not_compressed(file: &SourceFile) -> Result<(), SourceError> {
     let mut blocks = Blocks::open_at(file, 0)?;
-    let mut head = [0; 4];
+    let mut head = [0; 10];
     let Input::Plain(bounded) = &mut blocks.input else { unreachable!("a file is opened as a plain one") };
     let mut filled = 0;
     while filled < head.len() {
@@ -279,7 +271,11 @@ pub(super) fn check_not_compressed(file: &SourceFile) -> Result<(), SourceError>
     }
     let found = match head {
         [0x1f, 0x8b, ..] => Some(("gzip", "gz")),
-        [0x28, 0xb5, 0x2f, 0xfd] => Some(("Zstandard", "zst")),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(("Zstandard", "zst")),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(("xz", "xz")),
+        // The head of a stream and of its first block, or of its end: `BZh9` alone may be text.
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59]
+        | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90] => Some(("bzip2", "bz2")),
         _ => None,
     };
     match found {
@@ -297,11 +293,24 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Compressed by `suffix`: `gz`, `zst` or anything else for plain bytes.
+    /// The endings of compressed files.
+    pub(in crate::source) const SUFFIXES: [&str; 4] = ["gz", "bz2", "xz", "zst"];
+
+    /// Compressed by `suffix`, one of [`SUFFIXES`] or anything else for plain bytes.
     pub(in crate::source) fn pack(bytes: &[u8], suffix: &str) -> Vec<u8> {
         match suffix {
             "gz" => {
                 let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                encoder.write_all(bytes).unwrap();
+                encoder.finish().unwrap()
+            }
+            "bz2" => {
+                let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+                encoder.write_all(bytes).unwrap();
+                encoder.finish().unwrap()
+            }
+            "xz" => {
+                let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
                 encoder.write_all(bytes).unwrap();
                 encoder.finish().unwrap()
             }
@@ -331,8 +340,8 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn members_and_frames_follow_each_other() {
-        for suffix in ["gz", "zst"] {
+    fn members_streams_and_frames_follow_each_other() {
+        for suffix in SUFFIXES {
             let (a, b) = (pack(&text(), suffix), pack(b"more\n", suffix));
             let (out, damage) = read(&format!("a.{suffix}"), &[a, pack(b"", suffix), b].concat());
             assert_eq!((out, damage), ([text(), b"more\n".to_vec()].concat(), None));
@@ -340,17 +349,42 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn zeros_after_a_gzip_member_are_padding() {
-        let padded = [pack(b"a", "gz"), vec![0; 1000], pack(b"b", "gz"), vec![0; 100_000]].concat();
-        assert_eq!(read("a.gz", &padded), (b"ab".to_vec(), None));
+    fn zeros_after_a_member_or_stream_are_padding() {
+        for suffix in ["gz", "bz2", "xz"] {
+            let padded = [pack(b"a", suffix), vec![0; 1000], pack(b"b", suffix), vec![0; 100_000]].concat();
+            assert_eq!(read(&format!("a.{suffix}"), &padded), (b"ab".to_vec(), None));
+        }
+    }
+
+    #[test]
+    fn an_xz_file_that_takes_too_much_memory_is_refused_in_words() {
+        // After the stream's head of 12 bytes the block's: size, flags, filter, size of its settings, dictionary.
+        let mut packed = pack(b"text", "xz");
+        let end = 12 + (usize::from(packed[12]) + 1) * 4 - 4;
+        packed[16] = 36;
+        let mut crc = flate2::Crc::new();
+        crc.update(&packed[12..end]);
+        packed[end..end + 4].copy_from_slice(&crc.sum().to_le_bytes());
+        let (out, damage) = read("a.xz", &packed);
+        assert_eq!(out, b"");
+        assert_eq!(
+            damage.unwrap(),
+            "the xz stream is corrupt: memory limit reached; to read it takes more than 512 MiB: compress it again \
+             with a smaller dictionary (`xz -9` has 64 MiB)"
+        );
     }
 
     #[test]
     fn a_stream_that_is_cut_gives_what_stands_before_the_cut() {
-        for (suffix, words) in [("gz", "the gzip stream ends early"), ("zst", "the zstd stream ends early")] {
+        for (suffix, words) in [
+            ("gz", "the gzip stream ends early"),
+            ("bz2", "the bzip2 stream ends early"),
+            ("xz", "the xz stream ends early"),
+            ("zst", "the zstd stream ends early"),
+        ] {
             let packed = pack(&text(), suffix);
             let (out, damage) = read(&format!("a.{suffix}"), &packed[..packed.len() - 20]);
-            assert!(text().starts_with(&out) && out.len() > 100_000);
+            assert!(text().starts_with(&out) && out.len() > 100_000, "{suffix} gave {}", out.len());
             assert_eq!(damage.as_deref(), Some(words));
         }
     }
@@ -362,6 +396,10 @@ pub(super) mod tests {
             ("a.gz", b"", "the file is empty, where a gzip stream should be"),
             ("a.zst", b"", "the file is empty, where a zstd stream should be"),
             ("a.zst", b"plain text", "the zstd stream is corrupt: Unknown frame descriptor"),
+            ("a.bz2", b"", "the file is empty, where a bzip2 stream should be"),
+            ("a.bz2", b"plain text", "the bzip2 stream is corrupt: bz2 header missing"),
+            ("a.xz", b"", "the file is empty, where an xz stream should be"),
+            ("a.xz", b"plain text", "the xz stream is corrupt: stream/file format not recognized"),
         ] {
             assert_eq!(read(name, bytes), (Vec::new(), Some(words.to_owned())));
         }
@@ -378,8 +416,34 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn any_flipped_byte_of_a_checked_stream_is_damage_or_changes_nothing() {
+        let text = text()[..3000].to_vec();
+        for suffix in ["gz", "bz2", "xz"] {
+            let packed = pack(&text, suffix);
+            for at in 0..packed.len() {
+                let mut flipped = packed.clone();
+                flipped[at] ^= 1 << (at % 8);
+                let (out, damage) = read(&format!("a.{suffix}"), &flipped);
+                assert!(damage.is_some() || out == text, "{suffix}, byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_cut_at_any_byte_is_damage() {
+        let text = text()[..2000].to_vec();
+        for suffix in SUFFIXES {
+            let packed = pack(&text, suffix);
+            for end in 0..packed.len() {
+                let (out, damage) = read(&format!("a.{suffix}"), &packed[..end]);
+                assert!(damage.is_some() && text.starts_with(&out), "{suffix}, {end} bytes");
+            }
+        }
+    }
+
+    #[test]
     fn a_file_that_shrinks_or_that_the_system_cannot_read_is_an_error_and_no_damage() {
-        for suffix in ["txt", "gz", "zst"] {
+        for suffix in SUFFIXES.into_iter().chain(["txt"]) {
             let (_dir, mut file) = listed(&format!("a.{suffix}"), &pack(&text(), suffix));
             file.bytes += 1;
             let mut blocks = Blocks::open(&file).unwrap();
@@ -399,12 +463,14 @@ pub(super) mod tests {
 
     #[test]
     fn a_compressed_file_with_a_plain_name_is_refused() {
-        for suffix in ["gz", "zst"] {
+        for suffix in SUFFIXES {
             let (_dir, file) = listed("a.txt", &pack(b"text", suffix));
             let error = check_not_compressed(&file).unwrap_err().to_string();
             assert!(error.ends_with(&format!("does not end in `.{suffix}`; rename it")), "{error}");
         }
-        let (_dir, file) = listed("a.txt", b"t");
-        check_not_compressed(&file).unwrap();
+        for text in [&b"t"[..], b"BZh9 is how bzip2 begins"] {
+            let (_dir, file) = listed("a.txt", text);
+            check_not_compressed(&file).unwrap();
+        }
     }
 }

@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
     use crate::example::ExampleId;
-    use crate::source::compression::tests::pack;
+    use crate::source::compression::tests::{SUFFIXES, pack};
     use crate::source::testing::show;
     use crate::source::{SourceSpec, column::ScalarType};
     use crate::split::{Split, slice_windows};
@@ -224,16 +224,14 @@ mod tests {
     #[test]
     fn a_cut_stream_ends_in_a_bad_row() {
         let lines: String = (0..1000).map(|i| format!("{{\"text\": \"{i}\"}}\n")).collect();
-        for suffix in ["gz", "zst"] {
+        for suffix in SUFFIXES {
             let packed = pack(lines.as_bytes(), suffix);
             let name = format!("a.jsonl.{suffix}");
             let dir = folder(&[(&name, &packed[..packed.len() - 10])]);
             let spec = SourceSpec::jsonl([("train", &name[..])]).column("text", ScalarType::String);
             let shown = read_split(&*open(dir.path(), &spec), "train");
             let last = shown.lines().last().unwrap();
-            let format = if suffix == "gz" { "gzip" } else { "zstd" };
-            assert!(last.starts_with("bad "), "{last}");
-            assert!(last.ends_with(&format!(": the {format} stream ends early")), "{last}");
+            assert!(last.starts_with("bad ") && last.ends_with(" stream ends early"), "{last}");
             assert_eq!(shown.matches("bad").count(), 1);
         }
     }
@@ -321,14 +319,13 @@ mod tests {
             lines in prop::collection::vec("[a-z\r]{0,9}", 0..40), range_bytes in 1..30u64, chunk_bytes in 1..30usize,
         ) {
             let text = lines.join("\n");
-            let dir = folder(&[
-                ("a.txt", text.as_bytes()),
-                ("a.gz", &pack(text.as_bytes(), "gz")),
-                ("a.zst", &pack(text.as_bytes(), "zst")),
-            ]);
+            let dir = folder(&[("a.txt", text.as_bytes())]);
+            for suffix in SUFFIXES {
+                std::fs::write(dir.path().join(format!("a.{suffix}")), pack(text.as_bytes(), suffix)).unwrap();
+            }
             let mut all = Vec::new();
-            for pattern in ["a.txt", "a.gz", "a.zst"] {
-                let source = text_source(dir.path(), pattern, range_bytes, chunk_bytes);
+            for suffix in SUFFIXES.into_iter().chain(["txt"]) {
+                let source = text_source(dir.path(), &format!("a.{suffix}"), range_bytes, chunk_bytes);
                 let file = &source.files("train").unwrap()[0];
                 let mut rows = Vec::new();
                 let mut numbers = Vec::new();
@@ -342,8 +339,8 @@ mod tests {
                 prop_assert_eq!(numbers, (1..=text.split_inclusive('\n').count() as u64).collect::<Vec<_>>());
                 all.push((rows, source.count_records(file, 0).unwrap()));
             }
-            prop_assert_eq!(&all[0], &all[1]);
-            prop_assert_eq!(&all[0], &all[2]);
+            all.dedup();
+            prop_assert_eq!(all.len(), 1);
         }
 
         #[test]
@@ -386,7 +383,9 @@ mod tests {
         fn any_bytes_under_any_name_are_read_or_refused_without_a_panic(
             bytes in prop::collection::vec(any::<u8>(), 0..200),
             flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
-            name in prop::sample::select(vec!["a.jsonl", "a.jsonl.gz", "a.jsonl.zst"]),
+            name in prop::sample::select(vec![
+                "a.jsonl", "a.jsonl.gz", "a.jsonl.bz2", "a.jsonl.xz", "a.jsonl.zst",
+            ]),
             valid in any::<bool>(),
         ) {
             let mut packed = bytes;

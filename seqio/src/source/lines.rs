@@ -53,7 +53,7 @@ impl Cutting {
 pub(super) fn file_ranges(file: &SourceFile, index: u32, cutting: Cutting) -> FileRanges {
     match Compression::of(&file.path) {
         Compression::Plain => FileRanges::Known(cutting.ranges(index, file.bytes)),
-        Compression::Gzip | Compression::Zstd => FileRanges::Streamed,
+        _ => FileRanges::Streamed,
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::source::compression::tests::{listed, pack};
+    use crate::source::compression::tests::{SUFFIXES, listed, pack};
     use crate::source::count::count_lines_of_ranges;
 
     fn cutting(range_bytes: u64, chunk_bytes: usize) -> Cutting {
@@ -343,7 +343,7 @@ mod tests {
         ) {
             let cutting = cutting(range_bytes, chunk_bytes);
             let expected = model(&bytes, cutting);
-            for suffix in ["txt", "gz", "zst"] {
+            for suffix in ["txt", "gz", "bz2", "xz", "zst"] {
                 let (_dir, file) = listed(&format!("a.{suffix}"), &pack(&bytes, suffix));
                 let whole = chunks(&file, None, cutting);
                 prop_assert_eq!(shapes(&whole), expected.clone());
@@ -362,7 +362,7 @@ mod tests {
         #[test]
         fn a_stream_cut_anywhere_gives_its_whole_lines_and_one_damaged_record(
             bytes in file_bytes(), range_bytes in 1..40u64, chunk_bytes in 1..40usize, cut in any::<prop::sample::Index>(),
-            suffix in prop::sample::select(vec!["gz", "zst"]),
+            suffix in prop::sample::select(SUFFIXES.to_vec()),
         ) {
             let cutting = cutting(range_bytes, chunk_bytes);
             let packed = pack(&bytes, suffix);

@@ -9,6 +9,7 @@ mod jsonl;
 mod line_source;
 mod lines;
 mod listing;
+mod members;
 mod parquet;
 mod parquet_columns;
 mod patterns;
