@@ -399,7 +399,11 @@ pub(super) mod tests {
             ("a.bz2", b"", "the file is empty, where a bzip2 stream should be"),
             ("a.bz2", b"plain text", "the bzip2 stream is corrupt: bz2 header missing"),
             ("a.xz", b"", "the file is empty, where an xz stream should be"),
-            ("a.xz", b"plain text", "the xz stream is corrupt: stream/file format not recognized"),
+            (
+                "a.xz",
+                b"plain text of twelve bytes or more",
+                "the xz stream is corrupt: stream/file format not recognized",
+            ),
         ] {
             assert_eq!(read(name, bytes), (Vec::new(), Some(words.to_owned())));
         }
@@ -417,7 +421,7 @@ pub(super) mod tests {
 
     #[test]
     fn any_flipped_byte_of_a_checked_stream_is_damage_or_changes_nothing() {
-        let text = text()[..3000].to_vec();
+        let text = text()[..120].to_vec();
         for suffix in ["gz", "bz2", "xz"] {
             let packed = pack(&text, suffix);
             for at in 0..packed.len() {
@@ -431,7 +435,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_stream_cut_at_any_byte_is_damage() {
-        let text = text()[..2000].to_vec();
+        let text = text()[..120].to_vec();
         for suffix in SUFFIXES {
             let packed = pack(&text, suffix);
             for end in 0..packed.len() {
