@@ -154,7 +154,12 @@ impl DataSource for LineSource {
         for (place, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
             let ordinal = chunk.first_ordinal + place as u64;
             if line.starts_with(b"!") {
-                bad_rows.push(BadRow { ordinal, offset, reason: "it begins with `!`".to_owned() });
+                bad_rows.push(BadRow {
+                    ordinal,
+                    offset,
+                    length: line.len() as u64,
+                    reason: "it begins with `!`".to_owned(),
+                });
             } else {
                 texts.push(std::str::from_utf8(line).unwrap().trim_end().to_owned());
                 let name = &file.name;

@@ -99,6 +99,15 @@ pub struct RawChunk {
     pub damage: Option<String>,
 }
 
+impl RawChunk {
+    /// The bytes of a bad record of this chunk as they stand in the file; `None` if the file is columnar.
+    pub fn bytes_of(&self, bad: &BadRow) -> Option<&[u8]> {
+        let RawRecords::Lines(bytes) = &self.records else { return None };
+        let start = usize::try_from(bad.offset.checked_sub(self.first_offset)?).ok()?;
+        bytes.get(start..start.checked_add(usize::try_from(bad.length).ok()?)?)
+    }
+}
+
 /// A raw record that gives no example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRow {
@@ -106,6 +115,8 @@ pub struct BadRow {
     pub ordinal: u64,
     /// Offset as in [`RawChunk::first_offset`].
     pub offset: u64,
+    /// Bytes of the record without its line end; 0 of a columnar file, and where a stream breaks off.
+    pub length: u64,
     /// What is wrong with it.
     pub reason: String,
 }

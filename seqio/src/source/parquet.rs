@@ -389,6 +389,7 @@ impl DataSource for ParquetSource {
             .map(|(row, reason)| BadRow {
                 ordinal: chunk.first_ordinal + row as u64,
                 offset: chunk.first_offset + row as u64,
+                length: 0,
                 reason,
             })
             .collect();

@@ -67,7 +67,7 @@ impl Line<'_> {
 
     /// This line as a record that gives no example.
     pub(super) fn bad(&self, reason: String) -> BadRow {
-        BadRow { ordinal: self.ordinal, offset: self.offset, reason }
+        BadRow { ordinal: self.ordinal, offset: self.offset, length: self.length, reason }
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) fn broken_record(chunk: &RawChunk) -> Option<BadRow> {
         RawRecords::Columns(_) => 0,
     };
     let ordinal = chunk.first_ordinal + chunk.num_records.saturating_sub(1);
-    Some(BadRow { ordinal, offset: chunk.first_offset + lines, reason })
+    Some(BadRow { ordinal, offset: chunk.first_offset + lines, length: 0, reason })
 }
 
 #[cfg(test)]
@@ -123,6 +123,16 @@ mod tests {
         let text = "\u{feff}ab\n\u{feff}c\n".as_bytes();
         assert_eq!(show(&chunk(0, text)), [(10, 0, 5, Ok("ab")), (11, 6, 4, Ok("\u{feff}c"))]);
         assert_eq!(show(&chunk(6, &text[6..])), [(10, 6, 4, Ok("\u{feff}c"))]);
+    }
+
+    #[test]
+    fn a_bad_record_has_its_bytes() {
+        let chunk = chunk(5, b"ab\r\nc\xff\n");
+        let bad: Vec<_> = lines(&chunk).map(|line| line.bad(String::new())).collect();
+        assert_eq!(chunk.bytes_of(&bad[0]), Some(&b"ab"[..]));
+        assert_eq!(chunk.bytes_of(&bad[1]), Some(&b"c\xff"[..]));
+        let elsewhere = BadRow { offset: 4, ..bad[0].clone() };
+        assert_eq!(chunk.bytes_of(&elsewhere), None);
     }
 
     #[test]
