@@ -44,7 +44,7 @@ fn store() -> Arc<InMemoryExamples> {
         let start = document % 4096;
         let targets = &ids[start..start + (*length as usize).min(1 << 15)];
         let inputs = &targets[..(targets.len() / 2).min(400)];
-        store.push(ExampleRow { id: ExampleId([0; 16]), origins: Vec::new() }, &[inputs, targets]);
+        store.push(ExampleRow::new(ExampleId([0; 16]), Vec::new()), &[inputs, targets]);
     }
     Arc::new(store)
 }

@@ -372,9 +372,11 @@ mod tests {
 
     fn rows(count: u64) -> Vec<ExampleRow> {
         (0..count)
-            .map(|row| ExampleRow {
-                id: ExampleId::new("s", "f", 0, row),
-                origins: vec![Origin { file: 0, row, offset: 10 * row, length: 10 }],
+            .map(|row| {
+                ExampleRow::new(
+                    ExampleId::new("s", "f", 0, row),
+                    vec![Origin { file: 0, row, offset: 10 * row, length: 10 }],
+                )
             })
             .collect()
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use seqio::{ExampleRow, ExampleStore as _, Origin, RowTrace};
+use seqio::{ExampleStore as _, Origin, RowTrace};
 use seqio_cache::CachedSplit;
 use serde::Serialize;
 
@@ -119,8 +119,7 @@ fn pieces(opened: &Opened, trace: &RowTrace, row: ModelRow<'_>) -> anyhow::Resul
     let mut used = BTreeMap::<&'static str, usize>::new();
     let mut pieces = Vec::new();
     for piece in &trace.pieces {
-        let example =
-            ExampleRow { id: opened.split.id(piece.example)?, origins: opened.split.origins(piece.example)? };
+        let example = opened.split.example_row(piece.example)?;
         let parts = piece.parts.iter().map(|part| {
             let start = used.entry(part.feature).or_default();
             let ids = row.ids(part.feature).get(*start..*start + part.len as usize).unwrap_or_default();

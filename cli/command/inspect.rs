@@ -119,7 +119,7 @@ impl Input {
                 let num = split.num_examples().min(num as u64);
                 let batch = split.examples(0..num)?;
                 for example in 0..num {
-                    let row = ExampleRow { id: split.id(example)?, origins: split.origins(example)? };
+                    let row = split.example_row(example)?;
                     let columns = columns_at(&batch, example as usize);
                     shown.push(Shown { place: cached_place(split, &row), row, columns });
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,21 @@ impl ExampleId {
         }
         hasher.update(&range_start.to_le_bytes());
         hasher.update(&ordinal.to_le_bytes());
+        Self::truncate(&hasher.finalize())
+    }
+
+    /// The identity of a row that is known by its key: a hash of the source's name and the key's values, so that other
+    /// rows move no id. `values` are the values' canonical bytes.
+    pub fn of_key<'a>(source: &str, values: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&(source.len() as u64).to_le_bytes());
+        hasher.update(source.as_bytes());
+        // No file name is as long: these ids are apart from those of files.
+        hasher.update(&u64::MAX.to_le_bytes());
+        for value in values {
+            hasher.update(&(value.len() as u64).to_le_bytes());
+            hasher.update(value);
+        }
         Self::truncate(&hasher.finalize())
     }
 
@@ -67,6 +83,15 @@ pub struct ExampleRow {
     pub id: ExampleId,
     /// Where it came from: one entry for each raw record that it was made from.
     pub origins: Vec<Origin>,
+    /// Of a source that has keys: the columns that name the row, as `id=5, part="a"`.
+    pub key: Option<Arc<str>>,
+}
+
+impl ExampleRow {
+    /// A row without a key.
+    pub fn new(id: ExampleId, origins: Vec<Origin>) -> Self {
+        Self { id, origins, key: None }
+    }
 }
 
 /// What encoding met that a reader of the statistics wants to know.

@@ -43,6 +43,8 @@ mod registry;
 mod rng;
 mod source;
 mod split;
+#[cfg(feature = "sql")]
+mod sql;
 mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -76,7 +78,8 @@ pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
 pub use crate::registry::Registry;
 pub use crate::source::{
     BadRow, ColumnSpec, ColumnType, DataSource, FileRanges, OnBadRow, ParsedChunk, RANGE_BYTES, RawChunk,
-    RawChunks, RawRecords, ScalarType, SourceError, SourceFile, SourceFormat, SourceRange, SourceSpec,
+    RawChunks, RawRecords, ReadBudget, ScalarType, SourceError, SourceFile, SourceFormat, SourceRange,
+    SourceSpec,
 };
 pub use crate::split::{Split, SplitError, slice_windows};
 pub use crate::task::{

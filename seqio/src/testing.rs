@@ -117,9 +117,11 @@ fn join(parts: &[Examples]) -> Examples {
 
 /// Ids and origins for `count` examples.
 pub fn rows(count: usize) -> Vec<ExampleRow> {
-    let row = |row| ExampleRow {
-        id: ExampleId::new("test", "a.jsonl", 0, row),
-        origins: vec![Origin { file: 0, row, offset: 10 * row, length: 10 }],
+    let row = |row| {
+        ExampleRow::new(
+            ExampleId::new("test", "a.jsonl", 0, row),
+            vec![Origin { file: 0, row, offset: 10 * row, length: 10 }],
+        )
     };
     (0..count as u64).map(row).collect()
 }

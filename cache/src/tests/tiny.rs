@@ -163,15 +163,10 @@ impl DataSource for LineSource {
             } else {
                 texts.push(std::str::from_utf8(line).unwrap().trim_end().to_owned());
                 let name = &file.name;
-                rows.push(ExampleRow {
-                    id: ExampleId::new("tiny", name, chunk.range.start, ordinal),
-                    origins: vec![Origin {
-                        file: chunk.range.file,
-                        row: ordinal,
-                        offset,
-                        length: line.len() as u64,
-                    }],
-                });
+                rows.push(ExampleRow::new(
+                    ExampleId::new("tiny", name, chunk.range.start, ordinal),
+                    vec![Origin { file: chunk.range.file, row: ordinal, offset, length: line.len() as u64 }],
+                ));
             }
             offset += line.len() as u64;
         }

@@ -381,7 +381,7 @@ fn uncached(store: InMemoryExamples, config: DatasetConfig) -> UncachedDataset {
             let mut sequence = vec![0; length[0] as usize];
             store.read_tokens(0, example, 0, &mut sequence)?;
             ids.push(Some(sequence.into_iter().map(Some).collect::<Vec<_>>()));
-            rows.push(ExampleRow { id: store.id(example)?, origins: store.origins(example)? });
+            rows.push(ExampleRow::new(store.id(example)?, store.origins(example)?));
         }
         let targets: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(ids));
         let columns = RecordBatch::try_from_iter([("targets", targets)])?;

@@ -78,8 +78,7 @@ impl InMemoryExamples {
         );
         for example in 0..num_examples {
             let origin = Origin { file: 0, row: example as u64, offset: 0, length: 0 };
-            let row =
-                ExampleRow { id: ExampleId::new("memory", "", 0, example as u64), origins: vec![origin] };
+            let row = ExampleRow::new(ExampleId::new("memory", "", 0, example as u64), vec![origin]);
             let sequences: Vec<&[i32]> =
                 features.values().map(|sequences| sequences[example].as_slice()).collect();
             store.push(row, &sequences);
@@ -216,7 +215,7 @@ mod tests {
     use super::*;
 
     fn row(ordinal: u64) -> ExampleRow {
-        ExampleRow { id: ExampleId::new("docs", "a", 0, ordinal), origins: Vec::new() }
+        ExampleRow::new(ExampleId::new("docs", "a", 0, ordinal), Vec::new())
     }
 
     #[test]

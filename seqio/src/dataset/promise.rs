@@ -86,7 +86,7 @@ impl Case {
 
     fn row(example: usize) -> ExampleRow {
         let origin = Origin { file: 0, row: example as u64, offset: 0, length: 0 };
-        ExampleRow { id: ExampleId::new("docs", "a", 0, example as u64), origins: vec![origin] }
+        ExampleRow::new(ExampleId::new("docs", "a", 0, example as u64), vec![origin])
     }
 
     fn store(&self) -> InMemoryExamples {

@@ -1,8 +1,9 @@
 //! Random access to the examples that stand above the order: what a cache offers, and what packing is planned from.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
-use crate::example::{ExampleId, Origin};
+use crate::example::{ExampleId, ExampleRow, Origin};
 
 /// Why a stored example cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -39,4 +40,14 @@ pub trait ExampleStore: Debug + Send + Sync {
 
     /// Where an example came from; `Origin::row` counts records of the file from 0.
     fn origins(&self, example: u64) -> Result<Vec<Origin>, StoreError>;
+
+    /// The key of an example, if its source has keys.
+    fn key(&self, _example: u64) -> Result<Option<Arc<str>>, StoreError> {
+        Ok(None)
+    }
+
+    /// Identity, origins and key of an example.
+    fn example_row(&self, example: u64) -> Result<ExampleRow, StoreError> {
+        Ok(ExampleRow { id: self.id(example)?, origins: self.origins(example)?, key: self.key(example)? })
+    }
 }

@@ -206,8 +206,7 @@ mod tests {
                         .with_name("targets"),
                 ]);
                 let columns = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(lists)]).unwrap();
-                let rows =
-                    ids.map(|id| ExampleRow { id: ExampleId::new("", "", 0, id as u64), origins: vec![] });
+                let rows = ids.map(|id| ExampleRow::new(ExampleId::new("", "", 0, id as u64), vec![]));
                 Ok(Examples::new(columns, rows.collect()))
             })) as ExampleReader)
         })

@@ -1,5 +1,6 @@
 //! Where raw examples come from: files, cut into ranges that depend on the data alone.
 
+mod budget;
 mod column;
 mod compression;
 mod count;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::example::{ExampleRow, Examples};
 
+pub use self::budget::ReadBudget;
 pub use self::column::{ColumnSpec, ColumnType, ScalarType};
 pub use self::spec::{OnBadRow, SourceFormat, SourceSpec};
 
@@ -186,6 +188,20 @@ pub trait DataSource: Debug + Send + Sync {
     /// Number of raw records of each range of `file`, in order.
     fn count_records(&self, file: &SourceFile, index: u32) -> Result<Vec<(SourceRange, u64)>, SourceError>;
 
+    /// Says what reading may take from now on; it never changes what is read.
+    fn set_budget(&self, _budget: &ReadBudget) {}
+
+    /// Whether `file` is no file but the rows that a query makes of the other files of its split: what it holds follows
+    /// from the definition and from them.
+    fn is_result(&self, _file: &SourceFile) -> bool {
+        false
+    }
+
+    /// Whether its examples are known by keys ([`ExampleRow::key`]) besides their origins.
+    fn has_keys(&self) -> bool {
+        false
+    }
+
     /// The 1-based line (or row) of a file at which the record of a range with this ordinal stands, for messages.
     fn line_of(&self, file: &SourceFile, range: SourceRange, ordinal: u64) -> Result<u64, SourceError>;
 }
@@ -238,6 +254,22 @@ impl SourceError {
     pub fn io(path: &Path, error: std::io::Error) -> Self {
         Self::Io { path: path.to_owned(), error }
     }
+    /// The same error once more.
+    #[cfg(feature = "sql")]
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::NoFiles { pattern } => Self::NoFiles { pattern: pattern.clone() },
+            Self::NoSplit { split, found } => Self::NoSplit { split: split.clone(), found: found.clone() },
+            Self::Io { path, error } => {
+                Self::Io { path: path.clone(), error: std::io::Error::new(error.kind(), error.to_string()) }
+            }
+            Self::Malformed { path, problem } => {
+                Self::Malformed { path: path.clone(), problem: problem.clone() }
+            }
+            Self::Definition { problem } => Self::Definition { problem: problem.clone() },
+        }
+    }
+
     /// A file that is not of the kind that the definition says.
     pub(crate) fn malformed(path: &Path, problem: impl ToString) -> Self {
         Self::Malformed { path: path.to_owned(), problem: problem.to_string() }

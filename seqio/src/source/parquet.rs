@@ -418,10 +418,10 @@ impl ParquetSource {
         let ordinal = chunk.first_ordinal + row;
         let origin =
             Origin { file: chunk.range.file, row: ordinal, offset: chunk.first_offset + row, length: 0 };
-        ExampleRow {
-            id: ExampleId::new(&self.listing.name, &file.name, chunk.range.start, ordinal),
-            origins: vec![origin],
-        }
+        ExampleRow::new(
+            ExampleId::new(&self.listing.name, &file.name, chunk.range.start, ordinal),
+            vec![origin],
+        )
     }
 }
 

@@ -59,10 +59,7 @@ impl Line<'_> {
     pub(super) fn row(&self, source: &str, file: &SourceFile, chunk: &RawChunk) -> ExampleRow {
         let origin =
             Origin { file: chunk.range.file, row: self.ordinal, offset: self.offset, length: self.length };
-        ExampleRow {
-            id: ExampleId::new(source, &file.name, chunk.range.start, self.ordinal),
-            origins: vec![origin],
-        }
+        ExampleRow::new(ExampleId::new(source, &file.name, chunk.range.start, self.ordinal), vec![origin])
     }
 
     /// This line as a record that gives no example.
