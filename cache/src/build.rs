@@ -307,10 +307,18 @@ impl Job<'_> {
 
     fn store_vocabularies(&self, staged: &Path) -> Result<BTreeMap<String, VocabularyFile>, CacheError> {
         let mut stored = BTreeMap::new();
+        let definition = self.context.input.definition();
         for (name, bytes) in self.context.input.vocabulary_files() {
             let hash = hex(blake3::hash(bytes).as_bytes());
             let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-            let ending = if is_json { "json" } else { "model" };
+            let is_rank_file = definition["vocabularies"][&name]["spec"]["tiktoken"].is_string();
+            let ending = if is_json {
+                "json"
+            } else if is_rank_file {
+                "tiktoken"
+            } else {
+                "model"
+            };
             let path = format!("{VOCABULARY}/{}-{}.{ending}", file_name(&name), &hash[..16]);
             commit::create_folder(&staged.join(VOCABULARY))?;
             commit::write(&staged.join(&path), bytes, Durability::Disk)?;

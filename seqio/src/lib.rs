@@ -28,6 +28,7 @@
 //! # Ok::<(), seqio::DatasetError>(())
 //! ```
 
+mod base64;
 mod batch;
 mod convert;
 mod dataset;
@@ -88,5 +89,5 @@ pub use crate::task::{
 pub use crate::text::{nearest, quoted};
 pub use crate::vocabulary::{
     Arithmetic, ByteVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,
-    SpecialId, SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError, VocabularySpec,
+    SpecialId, SpecialIds, SpecialTokensInText, SplitPattern, Vocabulary, VocabularyError, VocabularySpec,
 };

@@ -16,3 +16,4 @@ mod plan;
 mod stats;
 mod stream;
 mod usage;
+mod vocabularies;

@@ -28,6 +28,8 @@ pub struct Registry {
     tasks: BTreeMap<String, Known<TaskSpec>>,
     /// Tasks whose names can be checked, but nothing else.
     broken: BTreeSet<String>,
+    /// Vocabularies that are there, but whose tables have mistakes.
+    broken_vocabularies: BTreeSet<String>,
     custom: CustomSteps,
     open: Mutex<BTreeMap<String, Arc<OpenVocabulary>>>,
     built: Mutex<BTreeMap<String, Arc<Task>>>,
@@ -240,6 +242,8 @@ impl Registry {
         let folder = text.folder().to_owned();
         let Parsed { vocabularies, tasks, mut broken_tasks, mut errors } = parse(&text, &self.custom);
         self.broken.append(&mut broken_tasks);
+        let broken = vocabularies.iter().filter(|defined| defined.spec.is_none());
+        self.broken_vocabularies.extend(broken.map(|defined| defined.name.clone()));
         insert_all("vocabulary", vocabularies, &folder, &mut self.vocabularies, &mut errors);
         insert_all("task", tasks, &folder, &mut self.tasks, &mut errors);
         errors
@@ -254,6 +258,13 @@ impl Registry {
         }
         let mut wrong_tasks = self.broken.clone();
         wrong_tasks.extend(wrong.iter().map(|(task, _)| task.clone()));
+        // What they lack has been told.
+        let uses_broken = |known: &Known<TaskSpec>| {
+            let mut features = known.spec.features.values();
+            features.any(|feature| self.broken_vocabularies.contains(&feature.vocabulary))
+        };
+        wrong_tasks
+            .extend(self.tasks.iter().filter(|(_, known)| uses_broken(known)).map(|(task, _)| task.clone()));
         errors.extend(wrong.into_iter().map(|(_, error)| error));
         let more = self.check_all_but(&wrong_tasks);
         errors.extend(more.into_iter().filter(|error| error.kind == DefinitionErrorKind::Definition));
@@ -284,7 +295,9 @@ impl Registry {
             errors.push(DefinitionError::new("the task has no features").hint(hint).at(place));
         }
         for (name, feature) in &spec.features {
-            if !self.vocabularies.contains_key(&feature.vocabulary) {
+            let is_there =
+                |name| self.vocabularies.contains_key(name) || self.broken_vocabularies.contains(name);
+            if !is_there(&feature.vocabulary) {
                 let place = locator.value(&[key("features"), key(name), key("vocabulary")]);
                 let error = DefinitionError::new(format!("there is no vocabulary `{}`", feature.vocabulary));
                 let hint = vocabulary_hint(&feature.vocabulary, &self.vocabularies);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `sentencepiece` | a SentencePiece `.model`, by an exact encoder of our own |
 //! | `tokenizer_json` | a Hugging Face `tokenizer.json` |
+//! | `tiktoken` | a rank file of tiktoken's, with the name of a split pattern |
 //! | `byte` | SeqIO's `ByteVocabulary` |
 //! | `pass_through` | SeqIO's `PassThroughVocabulary` |
 
@@ -11,15 +12,17 @@ mod byte;
 #[cfg(test)]
 pub(crate) mod golden;
 mod pass_through;
+mod pipeline;
 mod sentencepiece;
 mod sentinels;
 mod settings;
 mod spec;
 mod special_ids;
+mod spellings;
+mod tiktoken;
 mod tokenizer_json;
 mod trie;
 
-pub(crate) use self::tokenizer_json::{TokenizerJson, TokenizerJsonOptions};
 pub use self::{
     byte::ByteVocabulary,
     pass_through::PassThroughVocabulary,
@@ -27,6 +30,11 @@ pub use self::{
     settings::Arithmetic,
     spec::VocabularySpec,
     special_ids::SpecialId,
+    tiktoken::SplitPattern,
+};
+pub(crate) use self::{
+    tiktoken::{Tiktoken, TiktokenOptions},
+    tokenizer_json::{TokenizerJson, TokenizerJsonOptions},
 };
 
 use std::fmt::Debug;
@@ -52,7 +60,8 @@ pub struct SpecialIds {
 /// What happens to text that spells a special token (`<s>`, `<|endoftext|>`, `<extra_id_0>` …).
 ///
 /// Left out, each kind follows the library it comes from: SentencePiece matches user-defined pieces and not control
-/// pieces, a `tokenizer.json` matches its added tokens.
+/// pieces, a `tokenizer.json` matches its added tokens, and of a rank file text is text, as of tiktoken's
+/// `encode_ordinary`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpecialTokensInText {

@@ -2,10 +2,11 @@
 //!
 //! ```toml
 //! [vocabulary.t5]
-//! sentencepiece = "vocab/t5.model"   # exactly one of: sentencepiece, tokenizer_json, byte, pass_through
+//! sentencepiece = "vocab/t5.model"   # exactly one of: sentencepiece, tokenizer_json, tiktoken, byte, pass_through
 //! extra_ids = 100
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use crate::text::quoted;
 use crate::vocabulary::special_ids::{NamedIds, SpecialId, WithSpecialIds};
 use crate::vocabulary::{
     Arithmetic, ByteVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,
-    SpecialIds, SpecialTokensInText, TokenizerJson, TokenizerJsonOptions, VocabularyError,
+    SpecialIds, SpecialTokensInText, SplitPattern, Tiktoken, TiktokenOptions, TokenizerJson,
+    TokenizerJsonOptions, VocabularyError,
 };
 
 /// Which vocabulary, and its settings. Equal in TOML and from the builder methods.
@@ -34,6 +36,7 @@ pub struct VocabularySpec {
     extra_ids: usize,
     reverse_extra_ids: bool,
     arithmetic: Option<Arithmetic>,
+    special_tokens: Option<BTreeMap<String, u32>>,
     special_tokens_in_text: Option<SpecialTokensInText>,
     named: NamedIds,
 }
@@ -42,6 +45,7 @@ pub struct VocabularySpec {
 enum Kind {
     SentencePiece(PathBuf),
     TokenizerJson(PathBuf),
+    Tiktoken(PathBuf, SplitPattern),
     Byte,
     PassThrough(usize),
 }
@@ -55,6 +59,11 @@ impl VocabularySpec {
     /// A Hugging Face `tokenizer.json` file.
     pub fn tokenizer_json(path: impl Into<PathBuf>) -> Self {
         Self::new(Kind::TokenizerJson(path.into()))
+    }
+
+    /// A rank file of tiktoken's, for a tokenizer that splits text by this pattern.
+    pub fn tiktoken(path: impl Into<PathBuf>, pattern: SplitPattern) -> Self {
+        Self::new(Kind::Tiktoken(path.into(), pattern))
     }
 
     /// SeqIO's byte vocabulary.
@@ -82,6 +91,13 @@ impl VocabularySpec {
     /// Reads a SentencePiece model with the arithmetic of this release.
     pub fn arithmetic(mut self, arithmetic: Arithmetic) -> Self {
         self.arithmetic = Some(arithmetic);
+        self
+    }
+
+    /// Names the special tokens of a rank file with their ids, in place of those of the tokenizer that its pattern is
+    /// named after.
+    pub fn special_tokens<S: Into<String>>(mut self, tokens: impl IntoIterator<Item = (S, u32)>) -> Self {
+        self.special_tokens = Some(tokens.into_iter().map(|(text, id)| (text.into(), id)).collect());
         self
     }
 
@@ -120,6 +136,7 @@ impl VocabularySpec {
         match self.kind {
             Kind::SentencePiece(_) => "sentencepiece",
             Kind::TokenizerJson(_) => "tokenizer_json",
+            Kind::Tiktoken(..) => "tiktoken",
             Kind::Byte => "byte",
             Kind::PassThrough(_) => "pass_through",
         }
@@ -128,7 +145,7 @@ impl VocabularySpec {
     /// The file that `open` needs, relative to the task file, if the kind has one.
     pub fn path(&self) -> Option<&Path> {
         match &self.kind {
-            Kind::SentencePiece(path) | Kind::TokenizerJson(path) => Some(path),
+            Kind::SentencePiece(path) | Kind::TokenizerJson(path) | Kind::Tiktoken(path, _) => Some(path),
             Kind::Byte | Kind::PassThrough(_) => None,
         }
     }
@@ -143,6 +160,10 @@ impl VocabularySpec {
             Kind::TokenizerJson(path) => {
                 *path = PathBuf::new();
                 plainest.special_tokens_in_text.take_if(|what| *what == SpecialTokensInText::Match);
+            }
+            Kind::Tiktoken(path, _) => {
+                *path = PathBuf::new();
+                plainest.special_tokens_in_text.take_if(|what| *what == SpecialTokensInText::Plain);
             }
             Kind::Byte | Kind::PassThrough(_) => {}
         }
@@ -178,6 +199,17 @@ impl VocabularySpec {
                 };
                 Ok(Arc::new(TokenizerJson::open(file()?, &options)?))
             }
+            Kind::Tiktoken(_, pattern) => {
+                let options = TiktokenOptions {
+                    pattern: *pattern,
+                    special_tokens: self.special_tokens.clone(),
+                    extra_ids: self.extra_ids,
+                    reverse_extra_ids: self.reverse_extra_ids,
+                    special_tokens_in_text: self.special_tokens_in_text.unwrap_or(SpecialTokensInText::Plain),
+                    named: self.named.clone(),
+                };
+                Ok(Arc::new(Tiktoken::open(file()?, &options)?))
+            }
             Kind::Byte => Ok(Arc::new(ByteVocabulary::new(self.extra_ids, self.reverse_extra_ids)?)),
             Kind::PassThrough(size) => {
                 let own = SpecialIds { pad: 0, eos: None, bos: None, unk: None };
@@ -195,6 +227,7 @@ impl VocabularySpec {
             extra_ids: 0,
             reverse_extra_ids: true,
             arithmetic: None,
+            special_tokens: None,
             special_tokens_in_text: None,
             named: NamedIds::default(),
         }
@@ -207,6 +240,10 @@ impl VocabularySpec {
             let problem =
                 format!("only a `sentencepiece` vocabulary has it, and this one is `{}`", self.kind());
             return refuse("arithmetic", problem);
+        }
+        if self.special_tokens.is_some() && !matches!(self.kind, Kind::Tiktoken(..)) {
+            let problem = format!("only a `tiktoken` vocabulary has them, and this one is `{}`", self.kind());
+            return refuse("special_tokens", problem);
         }
         if self.special_tokens_in_text.is_some() && self.path().is_none() {
             let problem = format!("a `{}` vocabulary never looks for special tokens in text", self.kind());
@@ -239,15 +276,21 @@ struct VocabularyTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokenizer_json: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    tiktoken: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     byte: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pass_through: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pattern: Option<SplitPattern>,
     #[serde(default, skip_serializing_if = "is_zero")]
     extra_ids: usize,
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     reverse_extra_ids: bool,
     #[serde(default, skip_serializing_if = "is_default_arithmetic")]
     arithmetic: Option<Arithmetic>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    special_tokens: Option<BTreeMap<String, u32>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     special_tokens_in_text: Option<SpecialTokensInText>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -280,10 +323,25 @@ impl TryFrom<VocabularyTable> for VocabularySpec {
     type Error = VocabularyError;
 
     fn try_from(table: VocabularyTable) -> Result<Self, VocabularyError> {
-        const KINDS: [&str; 4] = ["sentencepiece", "tokenizer_json", "byte", "pass_through"];
+        const KINDS: [&str; 5] = ["sentencepiece", "tokenizer_json", "tiktoken", "byte", "pass_through"];
+        let refuse = |setting, problem| Err(VocabularyError::Setting { setting, problem });
+        let pattern = match (&table.tiktoken, table.pattern) {
+            (Some(_), None) => {
+                let names = quoted(SplitPattern::NAMES);
+                return refuse("pattern", format!("a `tiktoken` vocabulary needs it, one of {names}"));
+            }
+            (None, Some(_)) => {
+                return refuse(
+                    "pattern",
+                    "only a `tiktoken` vocabulary is split by a named pattern".to_owned(),
+                );
+            }
+            (_, pattern) => pattern,
+        };
         let kinds: Vec<(&str, Kind)> = [
             table.sentencepiece.map(|path| ("sentencepiece", Kind::SentencePiece(path))),
             table.tokenizer_json.map(|path| ("tokenizer_json", Kind::TokenizerJson(path))),
+            table.tiktoken.zip(pattern).map(|(path, pattern)| ("tiktoken", Kind::Tiktoken(path, pattern))),
             table.byte.map(|_| ("byte", Kind::Byte)),
             table.pass_through.map(|size| ("pass_through", Kind::PassThrough(size))),
         ]
@@ -296,14 +354,14 @@ impl TryFrom<VocabularyTable> for VocabularySpec {
             return Err(VocabularyError::Malformed { problem });
         };
         if table.byte == Some(false) {
-            let problem = "write `byte = true`, or leave the key out".to_owned();
-            return Err(VocabularyError::Setting { setting: "byte", problem });
+            return refuse("byte", "write `byte = true`, or leave the key out".to_owned());
         }
         let spec = Self {
             kind,
             extra_ids: table.extra_ids,
             reverse_extra_ids: table.reverse_extra_ids,
             arithmetic: table.arithmetic,
+            special_tokens: table.special_tokens,
             special_tokens_in_text: table.special_tokens_in_text,
             named: NamedIds { pad: table.pad, eos: table.eos, bos: table.bos, unk: table.unk },
         };
@@ -317,11 +375,14 @@ impl From<VocabularySpec> for VocabularyTable {
         let mut table = Self {
             sentencepiece: None,
             tokenizer_json: None,
+            tiktoken: None,
             byte: None,
             pass_through: None,
+            pattern: None,
             extra_ids: spec.extra_ids,
             reverse_extra_ids: spec.reverse_extra_ids,
             arithmetic: spec.arithmetic,
+            special_tokens: spec.special_tokens,
             special_tokens_in_text: spec.special_tokens_in_text,
             pad: spec.named.pad,
             eos: spec.named.eos,
@@ -331,6 +392,9 @@ impl From<VocabularySpec> for VocabularyTable {
         match spec.kind {
             Kind::SentencePiece(path) => table.sentencepiece = Some(path),
             Kind::TokenizerJson(path) => table.tokenizer_json = Some(path),
+            Kind::Tiktoken(path, pattern) => {
+                (table.tiktoken, table.pattern) = (Some(path), Some(pattern));
+            }
             Kind::Byte => table.byte = Some(true),
             Kind::PassThrough(size) => table.pass_through = Some(size),
         }

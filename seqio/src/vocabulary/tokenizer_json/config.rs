@@ -8,6 +8,7 @@ use tokenizers::pipeline::PipelineTokenizer;
 
 use crate::text::quoted;
 use crate::vocabulary::VocabularyError;
+use crate::vocabulary::pipeline::plain_words;
 use crate::vocabulary::sentinels::Sentinels;
 
 /// Tables are made with a place for every id up to the greatest, so a stray id must not ask for gigabytes.
@@ -268,15 +269,6 @@ impl Marker {
         let bit = |n: usize| hash.as_bytes()[n / 8] >> (n % 8) & 1 == 1;
         (0..Self::CHARACTERS).map(|n| if bit(n) { '\u{10FFFF}' } else { '\u{10FFFE}' }).collect()
     }
-}
-
-/// The crate's message without its advice, which is for its own users.
-pub(super) fn plain_words(message: &str) -> String {
-    message
-        .split(". Convert the config offline")
-        .next()
-        .unwrap_or(message)
-        .replace("the slim JSON reader", "the reader")
 }
 
 fn content(token: &Value) -> &str {

@@ -10,24 +10,27 @@
 
 mod config;
 mod guess;
-mod spellings;
 mod steps;
 mod unigram;
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
+use tokenizers::pipeline::{PipelineToken, PipelineTokenizer};
+
+pub(super) use self::steps::Steps;
 
 use self::config::{Config, Marker};
-use self::spellings::Spellings;
-use self::steps::Steps;
 use crate::example::EncodeCounts;
+use crate::vocabulary::pipeline::{append_ids, encode};
 use crate::vocabulary::sentinels::{self, Sentinels};
 use crate::vocabulary::special_ids::{NamedIds, readable_ids};
+use crate::vocabulary::spellings::Spellings;
 use crate::vocabulary::{SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError};
+
+/// What is said where the crate's encoder fails.
+const DAMAGED: &str = "the tables of the `tokenizer.json` are damaged";
 
 /// Settings of a `tokenizer.json` vocabulary.
 #[derive(Clone, Debug)]
@@ -119,39 +122,13 @@ impl TokenizerJson {
     /// Appends the ids of `text` by the pipeline that is right for it.
     fn encode_tokens(&self, text: &str, tokens: &mut Vec<PipelineToken>) -> Result<(), VocabularyError> {
         match &self.plain {
-            None => self.encode_with(&self.whole, text, tokens),
+            None => encode(&self.whole, &self.steps, DAMAGED, text, tokens),
             Some(_) if Marker::could_be_spelled_by(text) => {
                 let config = Config::parse(&self.file)?.without_special_tokens(&Marker::new(text.as_bytes()));
-                self.encode_with(&config.build()?, text, tokens)
+                encode(&config.build()?, &self.steps, DAMAGED, text, tokens)
             }
-            Some(plain) => self.encode_with(plain, text, tokens),
+            Some(plain) => encode(plain, &self.steps, DAMAGED, text, tokens),
         }
-    }
-
-    /// Runs the crate's encoder. A file with a damaged table can make it panic, which becomes an error here.
-    fn encode_with(
-        &self,
-        pipeline: &PipelineTokenizer,
-        text: &str,
-        tokens: &mut Vec<PipelineToken>,
-    ) -> Result<(), VocabularyError> {
-        const OPTIONS: EncodeOptions = EncodeOptions {
-            add_special_tokens: false,
-            encode_special_tokens: false,
-            padding: Override::Off,
-            truncation: Override::Off,
-        };
-        let encoded = catch_unwind(AssertUnwindSafe(|| match self.steps.are_needed_for(text) {
-            false => pipeline.encode_into(text, &OPTIONS, tokens),
-            true => self.steps.encode(pipeline, text, tokens),
-        }));
-        let problem = match encoded {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => config::plain_words(&error.to_string()),
-            Err(_) => "the tables of the `tokenizer.json` are damaged".to_owned(),
-        };
-        *tokens = Vec::new();
-        Err(VocabularyError::Encode { problem })
     }
 }
 
@@ -182,25 +159,12 @@ impl Vocabulary for TokenizerJson {
     }
 
     fn encode_into(&self, text: &str, ids: &mut Vec<i32>) -> Result<EncodeCounts, VocabularyError> {
-        thread_local! {
-            static TOKENS: RefCell<Vec<PipelineToken>> = const { RefCell::new(Vec::new()) };
-        }
-        // Longer buffers are not kept for the next text.
-        const KEPT_TOKENS: usize = 1 << 20;
-
-        let mut tokens = TOKENS.take();
-        tokens.clear();
-        self.encode_tokens(text, &mut tokens)?;
-        let encoded = PipelineToken::cast_slice(&tokens);
-        let unknown = match self.special.unk.map(|unk| unk as u32) {
-            Some(unk) => encoded.iter().filter(|id| **id == unk).count() as u64,
+        let start = ids.len();
+        append_ids(ids, |tokens| self.encode_tokens(text, tokens))?;
+        let unknown = match self.special.unk {
+            Some(unk) => ids[start..].iter().filter(|id| **id == unk).count() as u64,
             None => 0,
         };
-        // Every id is below 2^24, as `Config::parse` has checked.
-        ids.extend(encoded.iter().map(|id| *id as i32));
-        if tokens.capacity() <= KEPT_TOKENS {
-            TOKENS.set(tokens);
-        }
         Ok(EncodeCounts { unknown, special_spellings: self.spellings.count(text) })
     }
 

@@ -40,7 +40,7 @@ const TAKEN_BACK: usize = 16;
 const JOINTS: usize = 64;
 
 /// The steps of a pipeline.
-pub(super) struct Steps {
+pub(in crate::vocabulary) struct Steps {
     /// In place of the pipeline's, where it has a regular expression without an engine.
     pre_tokenizer: Option<PipelinePreTokenizer>,
     has_affixes: bool,
@@ -72,13 +72,27 @@ impl Steps {
         })
     }
 
+    /// The steps of a byte-pair pipeline over bytes with these ids, which splits by a scanner of the crate's own.
+    pub(in crate::vocabulary) fn byte_level(size: usize) -> Self {
+        Self {
+            pre_tokenizer: None,
+            has_affixes: false,
+            has_byte_fallback: false,
+            size,
+            lengths: OnceLock::new(),
+            pieces: OnceLock::new(),
+            stretch: STRETCH,
+            scratch: Mutex::default(),
+        }
+    }
+
     /// Whether the crate's own loop is not the one to encode `text`.
-    pub(super) fn are_needed_for(&self, text: &str) -> bool {
+    pub(in crate::vocabulary) fn are_needed_for(&self, text: &str) -> bool {
         self.pre_tokenizer.is_some() || text.len() > LONG_TEXT
     }
 
     /// Appends the ids of `text`.
-    pub(super) fn encode(
+    pub(in crate::vocabulary) fn encode(
         &self,
         pipeline: &PipelineTokenizer,
         text: &str,

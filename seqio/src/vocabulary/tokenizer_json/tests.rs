@@ -3,6 +3,7 @@ use crate::vocabulary::golden;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
+use tokenizers::pipeline::EncodeOptions;
 
 fn options() -> TokenizerJsonOptions {
     TokenizerJsonOptions {
@@ -33,7 +34,7 @@ static GPT2_CONFIG: LazyLock<Config> = LazyLock::new(|| Config::parse(&file("gpt
 static T5_CONFIG: LazyLock<Config> = LazyLock::new(|| Config::parse(&file("t5")).unwrap());
 static MISTRAL_CONFIG: LazyLock<Config> = LazyLock::new(|| Config::parse(&file("mistral-v1")).unwrap());
 
-fn encode(vocabulary: &TokenizerJson, text: &str) -> Vec<i32> {
+fn ids_of(vocabulary: &TokenizerJson, text: &str) -> Vec<i32> {
     let mut ids = Vec::new();
     vocabulary.encode_into(text, &mut ids).unwrap();
     ids
@@ -49,7 +50,7 @@ fn mismatches(
     assert_eq!(rows.len(), 166);
     rows.iter()
         .map(|row| (row["text"].as_str().unwrap(), golden::ids(&row["ids"])))
-        .filter(|(text, ids)| as_made(encode(vocabulary, text)) != *ids)
+        .filter(|(text, ids)| as_made(ids_of(vocabulary, text)) != *ids)
         .map(|(text, _)| text.chars().take(40).collect())
         .collect()
 }
@@ -75,9 +76,9 @@ fn a_conversion_of_mistral_agrees_with_sentencepiece_on_its_rows() {
 fn text_that_spells_a_special_token_is_that_token_or_text_as_asked() {
     // The first row is what tiktoken's `encode_ordinary` gives.
     let plain_gpt2 = open("gpt2", &plain());
-    assert_eq!(encode(&plain_gpt2, "<|endoftext|>"), [27, 91, 437, 1659, 5239, 91, 29]);
-    assert_eq!(encode(&GPT2, "a<|endoftext|>b"), [64, 50256, 65]);
-    assert_eq!(encode(&plain_gpt2, "Hello world"), encode(&GPT2, "Hello world"));
+    assert_eq!(ids_of(&plain_gpt2, "<|endoftext|>"), [27, 91, 437, 1659, 5239, 91, 29]);
+    assert_eq!(ids_of(&GPT2, "a<|endoftext|>b"), [64, 50256, 65]);
+    assert_eq!(ids_of(&plain_gpt2, "Hello world"), ids_of(&GPT2, "Hello world"));
 
     for name in ["t5", "bert-uncased", "mistral-v1"] {
         let plain = open(name, &plain());
@@ -89,8 +90,8 @@ fn text_that_spells_a_special_token_is_that_token_or_text_as_asked() {
             .collect();
         for (text, id) in special {
             let in_text = format!("x{text}y");
-            assert!(encode(&whole, &in_text).contains(&id), "{name} {text}");
-            let ids = encode(&plain, &in_text);
+            assert!(ids_of(&whole, &in_text).contains(&id), "{name} {text}");
+            let ids = ids_of(&plain, &in_text);
             // What no piece spells is UNK all the same.
             let never = !ids.contains(&id) || Some(id) == plain.special_ids().unk;
             assert!(ids.len() > 3 && never, "{name} {text}: {ids:?}");
@@ -112,7 +113,7 @@ fn no_text_can_spell_what_stands_for_special_tokens_where_they_are_plain() {
         attack.push_str(spelling);
     }
     assert_eq!(attack.chars().count(), 128);
-    let ids = encode(&plain, &attack);
+    let ids = ids_of(&plain, &attack);
     assert!(!ids.contains(&50256));
     assert_eq!(plain.decode(&ids), attack);
 }
@@ -138,7 +139,7 @@ fn special_ids_are_guessed_only_where_the_file_leaves_no_doubt() {
 fn decoding_reads_as_seqio_does() {
     for vocabulary in [&*GPT2, &*T5, &*MISTRAL] {
         for text in ["Hello world", "a b  c", "naïve 漢字 😀"] {
-            let ids = encode(vocabulary, text);
+            let ids = ids_of(vocabulary, text);
             let eos = vocabulary.special_ids().eos.unwrap();
             let decoded = vocabulary.decode(&ids);
             assert_eq!(vocabulary.decode(&[&ids[..], &[eos], &ids[..]].concat()), decoded);
@@ -170,15 +171,15 @@ fn extra_ids_come_after_the_ids_of_the_file_and_match_in_text() {
     };
     let matching = with(SpecialTokensInText::Match, true);
     assert_eq!((matching.vocab_size(), matching.extra_ids(), matching.sentinel_id()), (50260, 3, 50259));
-    assert_eq!(encode(&matching, "a<extra_id_0>b<extra_id_2>"), [64, 50259, 65, 50257]);
+    assert_eq!(ids_of(&matching, "a<extra_id_0>b<extra_id_2>"), [64, 50259, 65, 50257]);
     assert_eq!(matching.decode(&[64, 50259, 65]), "a<extra_id_0>b");
     assert_eq!(matching.piece(50258).as_deref(), Some("<extra_id_1>"));
     assert_eq!(matching.piece(50260), None);
-    assert_eq!(encode(&matching, "<extra_id_3>"), encode(&GPT2, "<extra_id_3>"));
-    assert_eq!(encode(&with(SpecialTokensInText::Match, false), "<extra_id_0>"), [50257]);
+    assert_eq!(ids_of(&matching, "<extra_id_3>"), ids_of(&GPT2, "<extra_id_3>"));
+    assert_eq!(ids_of(&with(SpecialTokensInText::Match, false), "<extra_id_0>"), [50257]);
 
     let plain = with(SpecialTokensInText::Plain, true);
-    assert_eq!(encode(&plain, "a<extra_id_0>b"), encode(&GPT2, "a<extra_id_0>b"));
+    assert_eq!(ids_of(&plain, "a<extra_id_0>b"), ids_of(&GPT2, "a<extra_id_0>b"));
     assert_eq!(plain.decode(&[64, 50259, 65]), "a<extra_id_0>b");
 
     assert_eq!((T5.extra_ids(), T5.sentinel_id()), (100, 32099));
@@ -205,7 +206,7 @@ fn a_long_text_gives_the_ids_that_the_crate_gives_for_the_whole() {
             _ if std::ptr::eq(vocabulary, &*BERT) => continue,
             ids => ids.iter().map(|id| *id as i32).collect(),
         };
-        assert!(encode(vocabulary, &text) == whole, "{vocabulary:?}");
+        assert!(ids_of(vocabulary, &text) == whole, "{vocabulary:?}");
     }
 }
 
@@ -363,7 +364,7 @@ proptest! {
     #[test]
     fn every_id_is_below_the_size_and_any_ids_decode(text in any::<String>(), ids in prop::collection::vec(any::<i32>(), 0..20)) {
         for vocabulary in [&*GPT2, &*T5, &*BERT, &*MISTRAL] {
-            let encoded = encode(vocabulary, &text);
+            let encoded = ids_of(vocabulary, &text);
             prop_assert!(encoded.iter().all(|id| (0..vocabulary.vocab_size() as i32).contains(id)));
             vocabulary.decode(&ids);
             vocabulary.decode(&encoded);
@@ -379,7 +380,7 @@ fn a_regular_expression_without_a_scanner_of_its_own_cuts_as_it_says() {
     let byte_level = value["pre_tokenizer"].clone();
     value["pre_tokenizer"] = json!({"type": "Sequence", "pretokenizers": [digits, byte_level]});
     let vocabulary = TokenizerJson::open(value.to_string().into_bytes(), &options()).unwrap();
-    let alone: Vec<i32> = ["year ", "19", "84", "5"].iter().flat_map(|text| encode(&GPT2, text)).collect();
-    assert_eq!(encode(&vocabulary, "year 19845"), alone);
-    assert_ne!(encode(&GPT2, "year 19845"), alone);
+    let alone: Vec<i32> = ["year ", "19", "84", "5"].iter().flat_map(|text| ids_of(&GPT2, text)).collect();
+    assert_eq!(ids_of(&vocabulary, "year 19845"), alone);
+    assert_ne!(ids_of(&GPT2, "year 19845"), alone);
 }

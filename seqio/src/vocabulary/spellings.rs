@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// Spellings of at least two bytes, grouped by their first two.
 #[derive(Debug)]
-pub(super) struct Spellings {
+pub(crate) struct Spellings {
     /// Distinct first bytes.
     firsts: Vec<u8>,
     groups: BTreeMap<[u8; 2], Group>,
@@ -23,7 +23,7 @@ struct Group {
 }
 
 impl Spellings {
-    pub(super) fn new(spellings: impl Iterator<Item = String>) -> Self {
+    pub(crate) fn new(spellings: impl Iterator<Item = String>) -> Self {
         let mut groups: BTreeMap<[u8; 2], Group> = BTreeMap::new();
         for spelling in spellings.map(String::into_bytes) {
             let [first, second, ..] = spelling[..] else { continue };
@@ -46,7 +46,7 @@ impl Spellings {
     }
 
     /// How many there are in `text`: from left to right, the longest at each place, none inside another.
-    pub(super) fn count(&self, text: &str) -> u64 {
+    pub(crate) fn count(&self, text: &str) -> u64 {
         let text = text.as_bytes();
         let mut count = 0;
         let mut at = 0;
