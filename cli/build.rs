@@ -3,7 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use seqio::{Split, Task};
-use seqio_cache::{BuildPhase, BuildProgress, BuildReport, BuildStatus, CacheDir, CacheError, SplitReport};
+use seqio_cache::{
+    BuildConfig, BuildPhase, BuildProgress, BuildReport, BuildStatus, CacheDir, CacheError, RangesDone,
+    Share, ShareReport, SplitReport,
+};
 
 use crate::args::BuildSettings;
 use crate::format::{count, counted};
@@ -30,21 +33,78 @@ impl Builder<'_> {
     /// Builds what is not there yet and says what was reused. Remarks that hold what the person was `told` already are
     /// left out.
     pub(crate) fn build(self, task: &Task, splits: &[Split], told: &[String]) -> anyhow::Result<BuildReport> {
-        let Self { cache_dir, settings, interrupt, notes } = self;
+        let build =
+            |config: &BuildConfig, watcher: &Watcher| self.cache_dir.build(task, splits, config, watcher);
+        let report = self.watched(task, told, build)?;
+        for split in &report.splits {
+            tell_reused(task.name(), &split.split, &split.ranges, self.notes);
+            tell(task.name(), split, self.notes);
+        }
+        Ok(report)
+    }
+
+    /// Encodes the share of one worker.
+    pub(crate) fn build_share(
+        self,
+        task: &Task,
+        splits: &[Split],
+        share: Share,
+    ) -> anyhow::Result<ShareReport> {
+        let build = |config: &BuildConfig, watcher: &Watcher| {
+            self.cache_dir.build_share(task, splits, share, config, watcher)
+        };
+        let report = self.watched(task, &[], build)?;
+        for split in &report.splits {
+            tell_reused(task.name(), &split.split, &split.ranges, self.notes);
+            if split.bad_rows > 0 {
+                let (name, skipped) = (task.name(), counted(split.bad_rows, "bad record"));
+                self.notes.note(format!("`{name}`, split `{}`: skipped {skipped}", split.split));
+            }
+        }
+        Ok(report)
+    }
+
+    /// Makes the cache of what workers have encoded.
+    pub(crate) fn finish(self, task: &Task, splits: &[Split]) -> anyhow::Result<BuildReport> {
+        let finish =
+            |config: &BuildConfig, watcher: &Watcher| self.cache_dir.finish(task, splits, config, watcher);
+        let report = self.watched(task, &[], finish)?;
+        report.splits.iter().for_each(|split| tell(task.name(), split, self.notes));
+        Ok(report)
+    }
+
+    /// Runs a job with its progress shown.
+    fn watched<T>(
+        self,
+        task: &Task,
+        told: &[String],
+        job: impl FnOnce(&BuildConfig, &Watcher) -> Result<T, CacheError>,
+    ) -> anyhow::Result<T> {
+        let Self { settings, interrupt, notes, .. } = self;
         let progress = Mutex::new(Progress::new(settings.progress, task.name(), notes.quiet));
         let watcher = Watcher { progress, notes, told: told.to_vec() };
-        let config = build_config(settings, interrupt);
-        let built = cache_dir.build(task, splits, &config, &watcher);
-        watcher.end(built.is_ok());
-        let report = built.map_err(|error| match error {
+        let done = job(&build_config(settings, interrupt), &watcher);
+        watcher.end(done.is_ok());
+        done.map_err(|error| match error {
             CacheError::Interrupted { .. } => {
                 let go_on = "run the same command again to go on from there".to_owned();
                 anyhow::Error::from(Interrupted { go_on }).context(error.to_string())
             }
             error => error.into(),
-        })?;
-        report.splits.iter().for_each(|split| tell(task.name(), split, notes));
-        Ok(report)
+        })
+    }
+}
+
+/// Says what of a split was not done again.
+fn tell_reused(task: &str, split: &str, ranges: &RangesDone, notes: Notes) {
+    if ranges.reused + ranges.partly_reused > 0 {
+        let mut reused = format!("{} of {}", count(ranges.reused), counted(ranges.total, "piece"));
+        if ranges.partly_reused > 0 {
+            reused = format!("{reused} whole and {} in part", count(ranges.partly_reused));
+        }
+        notes.note(format!(
+            "`{task}`, split `{split}`: reused {reused}, from an earlier run that was stopped"
+        ));
     }
 }
 
@@ -52,15 +112,6 @@ impl Builder<'_> {
 fn tell(task: &str, split: &SplitReport, notes: Notes) {
     let name = &split.split;
     split.notice.iter().for_each(|notice| notes.note(notice));
-    let ranges = &split.ranges;
-    if ranges.reused + ranges.partly_reused > 0 {
-        let mut reused = format!("{} of {}", count(ranges.reused), counted(ranges.total, "piece"));
-        if ranges.partly_reused > 0 {
-            reused = format!("{reused} whole and {} in part", count(ranges.partly_reused));
-        }
-        notes
-            .note(format!("`{task}`, split `{name}`: reused {reused}, from an earlier run that was stopped"));
-    }
     let bad = &split.statistics.bad_rows;
     if bad.count > 0 && !split.was_fresh {
         let skipped = counted(bad.count, "bad record");
@@ -108,6 +159,7 @@ fn done(status: &BuildStatus) -> Done {
     };
     Done {
         split: status.split.clone(),
+        worker: status.share.map(|share| share.to_string()),
         phase: phase.to_owned(),
         files: status.files_done,
         files_total: status.files_total,

@@ -25,6 +25,9 @@ const DRAW_EVERY: Duration = Duration::from_millis(100);
 pub(crate) struct Done {
     /// The split being built.
     pub(crate) split: String,
+    /// The worker, as `1/4`, if it is one of several; files and bytes are those of its share then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) worker: Option<String>,
     /// What is being done: `checking`, `encoding`, `merging`, `finishing`.
     pub(crate) phase: String,
     /// Source files read to their end.
@@ -54,6 +57,12 @@ impl Done {
             "merging" => (self.examples_merged, self.examples),
             _ => (self.bytes, self.bytes_total),
         }
+    }
+
+    /// What is being worked on.
+    fn subject(&self, task: &str) -> String {
+        let worker = self.worker.as_ref().map_or(String::new(), |worker| format!(", worker {worker}"));
+        format!("{task} {}{worker}", self.split)
     }
 
     fn is_same_phase(&self, other: &Self) -> bool {
@@ -151,13 +160,13 @@ impl Progress {
                 bar.set_length(whole.max(1));
                 bar.set_position(part.min(whole.max(1)));
                 let left = self.left(done).map_or(String::new(), |left| format!(", {} left", duration(left)));
-                bar.set_prefix(format!("{} {} {}{left}", self.task, done.split, done.phase));
+                bar.set_prefix(format!("{} {}{left}", done.subject(&self.task), done.phase));
                 bar.set_message(self.words(done));
             }
             Kind::Plain => {
                 let left = self.left(done).map_or(String::new(), |left| format!(", {} left", duration(left)));
                 let words = self.words(done) + &left;
-                write_stderr(&format!("{} {}: {}, {words}\n", self.task, done.split, done.phase));
+                write_stderr(&format!("{}: {}, {words}\n", done.subject(&self.task), done.phase));
             }
             Kind::Json => {
                 let line = Line {

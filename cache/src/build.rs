@@ -19,19 +19,20 @@ use seqio::{FileRanges, Split};
 use crate::columns::StoredColumns;
 use crate::commit::{self, Durability};
 use crate::digest::split_digest;
-use crate::encode::{BuildContext, encode_split};
+use crate::encode::{BuildContext, encode_split, encoded_split};
 use crate::error::CacheError;
 use crate::estimate::{estimate_split, free_bytes};
+use crate::finish::{Unfinished, check_complete, incomplete};
 use crate::input::{BuildInput, SplitPlan};
 use crate::layout::{
-    BUILD_LOG, STAGED, VOCABULARY, building_folder, cache_folder, file_name, hex, lock_file, shard_file,
-    task_folder, work_folder,
+    BUILD_LOG, STAGED, VOCABULARY, building_folder, cache_folder, file_name, hex, shard_file, task_folder,
+    work_folder,
 };
-use crate::lock::BuildLock;
 use crate::log::{BuildLog, RangesDone, SourceStamp, host_name, unix_seconds};
 use crate::manifest::{CacheManifest, SplitManifest, StorageOrder, StoredFeature, VocabularyFile};
 use crate::merge::merge_split;
 use crate::progress::{BuildPhase, BuildProgress, Commit, Counters};
+use crate::roster::Roster;
 use crate::rows::Geometry;
 use crate::stats::SplitStatistics;
 use crate::store::{CacheDir, Located, folder_bytes, remove_folder, short_fingerprint};
@@ -89,19 +90,57 @@ pub struct SplitReport {
     pub notice: Option<String>,
 }
 
+/// What a job does about pieces that are not encoded yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It encodes them.
+    Encode,
+    /// It says which they are: they are left to workers.
+    Refuse,
+}
+
 /// Builds the caches of `splits` that are not there yet.
 pub(crate) fn build_splits(
     root: &CacheDir,
     input: &dyn BuildInput,
     splits: &[Split],
+    missing: Missing,
     config: &BuildConfig,
     progress: &dyn BuildProgress,
 ) -> Result<BuildReport, CacheError> {
     let columns = StoredColumns::new(&input.cached_schema(), &input.vocab_sizes())?;
     let folder = task_folder(root.root(), input.task());
     commit::create_folder(&folder)?;
-    let _lock = BuildLock::acquire(&folder.join(lock_file(&short_fingerprint(input))), config.take_over)?;
+    let fingerprint = short_fingerprint(input);
+    let _lock = Roster { folder: &folder, fingerprint: &fingerprint }.take_all(config.take_over)?;
 
+    let (mut reports, wanted) = wanted_splits(root, input, splits, progress)?;
+    if !wanted.is_empty() {
+        let pool = thread_pool(config, &folder)?;
+        let context = BuildContext {
+            input,
+            columns: &columns,
+            geometry: config.geometry,
+            pool: &pool,
+            memory: config.memory_bytes,
+            cancel: &config.cancel,
+        };
+        let job = Job { context, config, progress, missing, folder: &folder, started: unix_seconds() };
+        for report in job.run(&wanted)? {
+            reports.insert(report.split.clone(), report);
+        }
+    }
+    let splits = splits.iter().filter_map(|split| reports.get(&split.to_string()).cloned()).collect();
+    Ok(BuildReport { splits })
+}
+
+/// The splits that are cached, and those that are not.
+pub(crate) fn wanted_splits(
+    root: &CacheDir,
+    input: &dyn BuildInput,
+    splits: &[Split],
+    progress: &dyn BuildProgress,
+) -> Result<(BTreeMap<String, SplitReport>, Vec<Split>), CacheError> {
     let mut reports: BTreeMap<String, SplitReport> = BTreeMap::new();
     let mut wanted = Vec::new();
     for split in splits {
@@ -126,32 +165,46 @@ pub(crate) fn build_splits(
             Located::Missing => wanted.push(split.clone()),
         }
     }
-    if !wanted.is_empty() {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(config.threads.max(1))
-            .build()
-            .map_err(|error| CacheError::io("start threads for", &folder)(std::io::Error::other(error)))?;
-        let context = BuildContext {
-            input,
-            columns: &columns,
-            geometry: config.geometry,
-            pool: &pool,
-            memory: config.memory_bytes,
-            cancel: &config.cancel,
-        };
-        let job = Job { context, config, progress, folder: &folder, started: unix_seconds() };
-        for report in job.run(&wanted)? {
-            reports.insert(report.split.clone(), report);
-        }
+    Ok((reports, wanted))
+}
+
+/// The threads of a job.
+pub(crate) fn thread_pool(config: &BuildConfig, folder: &Path) -> Result<rayon::ThreadPool, CacheError> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(config.threads.max(1))
+        .build()
+        .map_err(|error| CacheError::io("start threads for", folder)(std::io::Error::other(error)))
+}
+
+/// Refuses to begin what the disk cannot hold. Where there is room for any task's cache nothing is sampled.
+pub(crate) fn check_space(
+    folder: &Path,
+    input: &dyn BuildInput,
+    plan: &SplitPlan,
+    building: &Path,
+    config: &BuildConfig,
+) -> Result<(), CacheError> {
+    let free = free_bytes(folder)?;
+    let bound = plan.files.iter().zip(&plan.ranges).map(|(file, ranges)| match ranges {
+        FileRanges::Known(_) => file.bytes.saturating_mul(MOST_CACHE_BYTES),
+        FileRanges::Streamed => file.bytes.saturating_mul(10 * MOST_CACHE_BYTES),
+    });
+    if bound.fold(0, u64::saturating_add) <= free {
+        return Ok(());
     }
-    let splits = splits.iter().filter_map(|split| reports.get(&split.to_string()).cloned()).collect();
-    Ok(BuildReport { splits })
+    // What cannot be sampled fails in the job itself, with better words.
+    let Ok(mut estimate) = estimate_split(folder, input, &plan.split, config) else {
+        return Ok(());
+    };
+    estimate.peak_bytes = estimate.peak_bytes.saturating_sub(folder_bytes(building));
+    estimate.check_space(folder)
 }
 
 struct Job<'a> {
     context: BuildContext<'a>,
     config: &'a BuildConfig,
     progress: &'a dyn BuildProgress,
+    missing: Missing,
     folder: &'a Path,
     started: u64,
 }
@@ -169,8 +222,22 @@ impl Job<'_> {
         let building = self.folder.join(building_folder(self.context.input.fingerprint().as_bytes()));
         let staged = building.join(STAGED);
         commit::create_folder(&staged)?;
-        let built: Vec<BuiltSplit> =
-            splits.iter().map(|split| self.split(split, &building, &staged)).collect::<Result<_, _>>()?;
+        let source = self.context.input.needed_source()?;
+        let plan = |split| Ok(SplitPlan::new(source, split)?);
+        let built: Vec<BuiltSplit> = match self.missing {
+            Missing::Encode => splits
+                .iter()
+                .map(|split| self.split(plan(split)?, &building, &staged))
+                .collect::<Result<_, CacheError>>()?,
+            Missing::Refuse => {
+                let plans: Vec<SplitPlan> = splits.iter().map(plan).collect::<Result<_, CacheError>>()?;
+                check_complete(self.context, &plans, &building)?;
+                plans
+                    .into_iter()
+                    .map(|plan| self.split(plan, &building, &staged))
+                    .collect::<Result<_, CacheError>>()?
+            }
+        };
         let target = self.commit(&building, &staged, &built)?;
         Ok(built
             .into_iter()
@@ -185,17 +252,30 @@ impl Job<'_> {
             .collect())
     }
 
-    fn split(&self, split: &Split, building: &Path, staged: &Path) -> Result<BuiltSplit, CacheError> {
+    fn split(&self, plan: SplitPlan, building: &Path, staged: &Path) -> Result<BuiltSplit, CacheError> {
         let input = self.context.input;
+        let split = &plan.split;
         let name = split.to_string();
         let source = input.needed_source()?;
-        let plan = SplitPlan::new(source, split)?;
-        self.check_space(split, &plan, building)?;
+        check_space(self.folder, input, &plan, building, self.config)?;
         let work = building.join(work_folder(&name));
         commit::create_folder(&work)?;
-        let counters =
-            Counters::new(self.progress, input.task(), &name, plan.files.len() as u64, plan.source_bytes());
-        let encoded = encode_split(self.context, &plan, &work, &counters)?;
+        let counters = Counters::new(
+            self.progress,
+            input.task(),
+            &name,
+            None,
+            plan.files.len() as u64,
+            plan.source_bytes(),
+        );
+        let encoded = match self.missing {
+            Missing::Encode => encode_split(self.context, &plan, &work, &counters)?,
+            Missing::Refuse => match encoded_split(self.context, &plan, &work, &counters)? {
+                Ok(encoded) => encoded,
+                // Something is damaged that looked whole.
+                Err(jobs) => return Err(incomplete(input, &[Unfinished { plan: &plan, work, jobs }])),
+            },
+        };
         let shuffled = input.is_shuffled(split.name());
         let (shards, statistics) =
             merge_split(self.context, &name, shuffled, &encoded, &work, staged, &counters)?;
@@ -210,32 +290,9 @@ impl Job<'_> {
             shards,
             statistics,
         };
-        let ranges = RangesDone {
-            total: status.ranges_done,
-            reused: status.ranges_reused,
-            partly_reused: status.ranges_partly_reused,
-            spill_bytes: status.spill_bytes,
-        };
+        let ranges = status.ranges();
         let stamps = plan.files.iter().map(SourceStamp::of).collect();
         Ok(BuiltSplit { split: split.clone(), manifest, ranges, stamps })
-    }
-
-    /// Refuses to begin what the disk cannot hold. Where there is room for any task's cache nothing is sampled.
-    fn check_space(&self, split: &Split, plan: &SplitPlan, building: &Path) -> Result<(), CacheError> {
-        let free = free_bytes(self.folder)?;
-        let bound = plan.files.iter().zip(&plan.ranges).map(|(file, ranges)| match ranges {
-            FileRanges::Known(_) => file.bytes.saturating_mul(MOST_CACHE_BYTES),
-            FileRanges::Streamed => file.bytes.saturating_mul(10 * MOST_CACHE_BYTES),
-        });
-        if bound.fold(0, u64::saturating_add) <= free {
-            return Ok(());
-        }
-        // What cannot be sampled fails in the job itself, with better words.
-        let Ok(mut estimate) = estimate_split(self.folder, self.context.input, split, self.config) else {
-            return Ok(());
-        };
-        estimate.peak_bytes = estimate.peak_bytes.saturating_sub(folder_bytes(building));
-        estimate.check_space(self.folder)
     }
 
     /// Turns the staged files into a cache and clears what it was made from.

@@ -21,12 +21,15 @@ use seqio::{BadRow, DataSource, Examples, FileRanges, ParsedChunk, RawChunk, Raw
 use crate::columns::StoredColumns;
 use crate::digest::{chunk_digest, text_file_digest, whole_file_digest};
 use crate::error::CacheError;
-use crate::input::{BuildInput, RangeKey, SplitPlan};
+use crate::input::{BuildInput, RangeKey, ReadJob, SplitPlan};
 use crate::lanes::{Lanes, NumberedChunk, Place};
 use crate::manifest::SourceFileEntry;
-use crate::parts::{FileState, PartContent, PartRecord, RangeParts, committed_parts, part_stem};
+use crate::parts::{
+    Check, FileState, PartContent, PartRecord, RangeParts, committed_parts, part_stem, unfinished_jobs,
+};
 use crate::progress::{BuildPhase, Commit, Counters, add};
 use crate::rows::{Geometry, SpillBatch};
+use crate::share::OwnShare;
 use crate::spill::write_run;
 
 /// A split has about this many parts at most: merging keeps a file of each open.
@@ -77,12 +80,58 @@ pub(crate) fn encode_split(
     work: &Path,
     counters: &Counters<'_>,
 ) -> Result<Encoded, CacheError> {
+    let done = encode(context, plan, work, counters, None)?;
+    in_order(context, plan, done)
+}
+
+/// Encodes all of a worker's share that an earlier job has not.
+pub(crate) fn encode_share(
+    context: BuildContext<'_>,
+    plan: &SplitPlan,
+    work: &Path,
+    counters: &Counters<'_>,
+    own: &OwnShare,
+) -> Result<(), CacheError> {
+    encode(context, plan, work, counters, Some(own)).map(drop)
+}
+
+/// A split that workers have encoded; if anything of it is not there any more, that is given back.
+pub(crate) fn encoded_split(
+    context: BuildContext<'_>,
+    plan: &SplitPlan,
+    work: &Path,
+    counters: &Counters<'_>,
+) -> Result<Result<Encoded, Vec<ReadJob>>, CacheError> {
+    counters.enter(BuildPhase::Checking);
+    let done = committed_parts(context.pool, plan, work, None, Check::Bytes)?;
+    count_reused(&done, counters);
+    let missing = unfinished_jobs(plan, work, &done, None);
+    if !missing.is_empty() {
+        return Ok(Err(missing));
+    }
+    add(&counters.files_done, counters.files_total);
+    // Streamed files count when they are read to their end.
+    counters.bytes_done.store(plan.source_bytes(), Ordering::Relaxed);
+    counters.tell();
+    plan.check_unchanged(context.input.needed_source()?)?;
+    in_order(context, plan, done).map(Ok)
+}
+
+/// Encodes what no earlier job has of a split, or of a share of it; gives what is committed then.
+fn encode(
+    context: BuildContext<'_>,
+    plan: &SplitPlan,
+    work: &Path,
+    counters: &Counters<'_>,
+    own: Option<&OwnShare>,
+) -> Result<BTreeMap<RangeKey, RangeParts>, CacheError> {
     let source = context.input.needed_source()?;
     counters.enter(BuildPhase::Checking);
-    let mut open = committed_parts(context.pool, plan, work)?;
+    let mut open = committed_parts(context.pool, plan, work, own, Check::Bytes)?;
     count_reused(&open, counters);
     counters.enter(BuildPhase::Encoding);
-    let lanes = Lanes::new(source, plan, work, counters, &open, context.pool.current_num_threads());
+    let jobs = unfinished_jobs(plan, work, &open, own);
+    let lanes = Lanes::new(source, plan, work, counters, jobs, &open, context.pool.current_num_threads());
     let done = open.extract_if(.., |_, range| range.is_complete()).collect();
     let encoder = Encoder {
         context,
@@ -107,7 +156,7 @@ pub(crate) fn encode_split(
         return Err(CacheError::Interrupted { done: format!("{} encoded examples", status.examples) });
     }
     plan.check_unchanged(source)?;
-    in_order(context, plan, encoder.done.into_inner().expect("no thread panicked"))
+    Ok(encoder.done.into_inner().expect("no thread panicked"))
 }
 
 fn count_reused(ranges: &BTreeMap<RangeKey, RangeParts>, counters: &Counters<'_>) {
@@ -306,6 +355,7 @@ impl Encoder<'_> {
             file_index: range.file,
             start: range.start,
             end: range.end,
+            window: self.plan.slice_window((range.file, range.start)),
             content,
             run,
         };

@@ -1,9 +1,12 @@
 //! Why a cache cannot be built, found or read.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use arrow::error::ArrowError;
 use seqio::{PreprocessError, SourceError, StoreError};
+
+use crate::share::Share;
 
 /// Everything that can go wrong with a cache; [`CacheError::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +105,34 @@ pub enum CacheError {
         /// Who it is.
         holder: String,
     },
+    /// Workers of another number are at work.
+    #[error("pieces of `--worker {share}` would be those of another worker too: {holder}")]
+    OtherShares {
+        /// The share asked for.
+        share: Share,
+        /// Who is at work.
+        holder: String,
+    },
+    /// A worker sees another source than those that are at work.
+    #[error("the source of split `{split}` is not the one that the other workers see: {difference}")]
+    OtherSources {
+        /// The split.
+        split: String,
+        /// What differs, in words.
+        difference: String,
+    },
+    /// Workers have not encoded all that there is to merge.
+    #[error("{}", incomplete(task, *pieces, missing))]
+    Incomplete {
+        /// The task.
+        task: String,
+        /// Pieces in all.
+        pieces: u64,
+        /// What is not there.
+        missing: Vec<MissingPieces>,
+        /// Options that say which splits are meant, as ` --split train`.
+        options: String,
+    },
     /// The disk is too small.
     #[error("the cache needs about {needed} bytes while it is built, but {} has {free} free", path.display())]
     DiskTooSmall {
@@ -185,6 +216,15 @@ impl CacheError {
 
     /// What to do about it, if there is something to say.
     pub fn hint(&self) -> Option<String> {
+        if let Self::Incomplete { task, missing, options, .. } = self {
+            let shares: BTreeSet<Share> = missing.iter().map(|missing| missing.share).collect();
+            let commands: Vec<String> = shares
+                .into_iter()
+                .map(|share| format!("`seqio cache build {task}{options} --worker {share}`"))
+                .collect();
+            let all = format!("`seqio cache build {task}{options}` encodes the rest here, alone");
+            return Some(format!("run {}, then finish again; or {all}", commands.join(" and ")));
+        }
         let hint = match self {
             Self::Io { error, .. } => match error.kind() {
                 std::io::ErrorKind::StorageFull => {
@@ -214,6 +254,13 @@ impl CacheError {
             Self::LockedElsewhere { .. } => {
                 "make sure that job is dead, then run the same command with `--take-over`"
             }
+            Self::OtherShares { .. } => {
+                "wait for it to end, or stop it; then any number of workers can go on"
+            }
+            Self::OtherSources { .. } => {
+                "give every worker the same files with the same times (a shared folder, `rsync -t`, `cp -p`); if they did \
+                 change, stop the other workers first"
+            }
             Self::DiskTooSmall { .. } => "make room, or choose another folder with `--cache-dir`",
             Self::Damaged { .. } => "remove the cache with `seqio cache remove` and build it again",
             Self::Version { .. } => {
@@ -224,6 +271,37 @@ impl CacheError {
         };
         Some(hint.to_owned())
     }
+}
+
+/// Pieces of a split that one worker owes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingPieces {
+    /// The split.
+    pub split: String,
+    /// The worker.
+    pub share: Share,
+    /// How many pieces.
+    pub pieces: u64,
+    /// The files they are of, with the pieces meant.
+    pub files: Vec<String>,
+}
+
+/// Files that are named of each worker.
+const FILES_NAMED: usize = 6;
+
+fn incomplete(task: &str, pieces: u64, missing: &[MissingPieces]) -> String {
+    let count: u64 = missing.iter().map(|missing| missing.pieces).sum();
+    let mut text = format!("{count} of {pieces} pieces of task `{task}` are not encoded yet");
+    for MissingPieces { split, share, files, .. } in missing {
+        let named = files[..files.len().min(FILES_NAMED)].join(", ");
+        let more = match files.len().saturating_sub(FILES_NAMED) {
+            0 => String::new(),
+            1 => ", and 1 more file".to_owned(),
+            more => format!(", and {more} more files"),
+        };
+        text = format!("{text}\n  worker {share}, split `{split}`: {named}{more}");
+    }
+    text
 }
 
 impl From<CacheError> for StoreError {

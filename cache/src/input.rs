@@ -40,6 +40,21 @@ pub(crate) trait BuildInput: Sync {
 /// A range of a split: file index and start.
 pub(crate) type RangeKey = (u32, u64);
 
+/// Something that is read from front to back by one reader, and encoded by one worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReadJob {
+    pub(crate) file: u32,
+    /// `None`: the whole file, which cuts its own ranges.
+    pub(crate) range: Option<SourceRange>,
+}
+
+impl ReadJob {
+    /// Where it begins in its file.
+    pub(crate) fn start(self) -> u64 {
+        self.range.map_or(0, |range| range.start)
+    }
+}
+
 /// A split of a source, listed and cut.
 #[derive(Debug)]
 pub(crate) struct SplitPlan {
@@ -93,11 +108,33 @@ impl SplitPlan {
         }
     }
 
+    /// The same of a slice, as it is kept with what was encoded: a window moves when files are added before it.
+    pub(crate) fn slice_window(&self, key: RangeKey) -> Option<(u64, u64)> {
+        let window = self.slice.as_ref()?.windows.get(&key)?;
+        Some((window.start, window.end))
+    }
+
     /// Whether anything of a file belongs to the split.
     pub(crate) fn touches(&self, file: u32) -> bool {
         self.slice
             .as_ref()
             .is_none_or(|slice| slice.windows.range((file, 0)..=(file, u64::MAX)).next().is_some())
+    }
+
+    /// All that is to be read, in the source's order.
+    pub(crate) fn jobs(&self) -> Vec<ReadJob> {
+        let mut jobs = Vec::new();
+        for (file, ranges) in (0u32..).zip(&self.ranges) {
+            match ranges {
+                FileRanges::Known(ranges) => {
+                    let wanted = ranges.iter().filter(|range| self.window((file, range.start)).is_some());
+                    jobs.extend(wanted.map(|&range| ReadJob { file, range: Some(range) }));
+                }
+                FileRanges::Streamed if self.touches(file) => jobs.push(ReadJob { file, range: None }),
+                FileRanges::Streamed => {}
+            }
+        }
+        jobs
     }
 
     pub(crate) fn file(&self, index: u32) -> &SourceFile {

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Mutex;
 
-use seqio::{DataSource, FileRanges, RawChunk, RawChunks, SourceRange};
+use seqio::{DataSource, RawChunk, RawChunks};
 
 use crate::error::CacheError;
-use crate::input::{RangeKey, SplitPlan};
+use crate::input::{RangeKey, ReadJob, SplitPlan};
 use crate::parts::{FileState, RangeParts, StreamRecord};
 use crate::progress::{Counters, add};
 
@@ -23,14 +23,6 @@ pub(crate) type Place = (u32, u64, u64);
 pub(crate) struct NumberedChunk {
     pub(crate) chunk: RawChunk,
     pub(crate) number: u64,
-}
-
-/// Something that is read from front to back by one lane.
-#[derive(Clone, Copy, Debug)]
-struct ReadJob {
-    file: u32,
-    /// `None`: the whole file, which cuts its own ranges.
-    range: Option<SourceRange>,
 }
 
 /// A file or range being read.
@@ -58,12 +50,13 @@ pub(crate) struct Lanes<'a> {
 }
 
 impl<'a> Lanes<'a> {
-    /// Lines up what is not committed yet.
+    /// Lines up `jobs`, of which the chunks in `done` are committed.
     pub(crate) fn new(
         source: &'a dyn DataSource,
         plan: &'a SplitPlan,
         work: &'a Path,
         counters: &'a Counters<'a>,
+        jobs: Vec<ReadJob>,
         done: &BTreeMap<RangeKey, RangeParts>,
         threads: usize,
     ) -> Self {
@@ -72,59 +65,16 @@ impl<'a> Lanes<'a> {
             range.parts.iter().flat_map(|part| part.content.chunks.keys().copied()).collect()
         };
         let committed = done.iter().map(|(&key, range)| (key, chunks(range))).collect();
-        let mut lanes = Self {
-            source,
-            plan,
-            work,
-            counters,
-            committed,
-            complete,
-            queue: Mutex::default(),
-            lanes: Vec::new(),
-        };
-        let jobs = lanes.jobs();
-        lanes.lanes = (0..threads.div_ceil(4).min(jobs.len()).max(1)).map(|_| Mutex::default()).collect();
-        lanes.queue = Mutex::new(jobs);
-        lanes
+        let files: BTreeSet<u32> = jobs.iter().map(|job| job.file).collect();
+        add(&counters.files_done, counters.files_total.saturating_sub(files.len() as u64));
+        let lanes = (0..threads.div_ceil(4).min(jobs.len()).max(1)).map(|_| Mutex::default()).collect();
+        let queue = Mutex::new(VecDeque::from(jobs));
+        Self { source, plan, work, counters, committed, complete, queue, lanes }
     }
 
     /// How many files and ranges are read at a time.
     pub(crate) fn count(&self) -> usize {
         self.lanes.len()
-    }
-
-    fn jobs(&self) -> VecDeque<ReadJob> {
-        let mut jobs = VecDeque::new();
-        for (file, ranges) in (0u32..).zip(&self.plan.ranges) {
-            let before = jobs.len();
-            match ranges {
-                FileRanges::Known(ranges) => jobs.extend(
-                    ranges
-                        .iter()
-                        .filter(|range| self.plan.window((file, range.start)).is_some())
-                        .filter(|range| !self.complete.contains(&(file, range.start)))
-                        .map(|&range| ReadJob { file, range: Some(range) }),
-                ),
-                FileRanges::Streamed => {
-                    let is_done =
-                        StreamRecord::reuse(self.work, self.plan.file(file)).is_some_and(|record| {
-                            let wanted = |start: &&u64| self.plan.window((file, **start)).is_some();
-                            record
-                                .starts
-                                .iter()
-                                .filter(wanted)
-                                .all(|&start| self.complete.contains(&(file, start)))
-                        });
-                    if self.plan.touches(file) && !is_done {
-                        jobs.push_back(ReadJob { file, range: None });
-                    }
-                }
-            }
-            if jobs.len() == before {
-                add(&self.counters.files_done, 1);
-            }
-        }
-        jobs
     }
 
     /// The next chunk that is not committed, from the thread's own lane if that has one. `stop` is asked before each
@@ -143,7 +93,7 @@ impl<'a> Lanes<'a> {
                     let Some(job) = self.queue.lock().expect("no thread panicked").pop_front() else { break };
                     match self.open(job) {
                         Ok(reading) => *lane = Some(reading),
-                        Err(error) => fail((job.file, job.range.map_or(0, |range| range.start), 0), error),
+                        Err(error) => fail((job.file, job.start(), 0), error),
                     }
                     continue;
                 };

@@ -6,9 +6,12 @@
 //!     cache/                                     files as they will be in the cache
 //!     <split>.work/                              spills, and a record of each thing committed
 //! <root>/<task>/.lock-<fingerprint>              held by the job that builds
+//! <root>/<task>/.lock-<fingerprint>.worker-1-of-4  held by one of several workers
 //! ```
 
 use std::path::{Path, PathBuf};
+
+use crate::share::Share;
 
 /// The file that makes a folder a cache.
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -52,6 +55,35 @@ pub(crate) fn building_fingerprint(name: &str) -> Option<&str> {
 /// The name of the file that a building job locks.
 pub(crate) fn lock_file(fingerprint: &str) -> String {
     format!(".lock-{fingerprint}")
+}
+
+/// The name of the file that a worker locks.
+pub(crate) fn worker_lock_file(fingerprint: &str, share: Share) -> String {
+    format!("{}.{}", lock_file(fingerprint), worker_stem(share))
+}
+
+/// The worker whose lock a file is.
+pub(crate) fn share_of_lock_file(name: &str, fingerprint: &str) -> Option<Share> {
+    share_of_stem(name.strip_prefix(lock_file(fingerprint).as_str())?.strip_prefix('.')?)
+}
+
+/// The name of the record in which a worker tells how far it is.
+pub(crate) fn worker_record(share: Share) -> String {
+    format!("{}.json", worker_stem(share))
+}
+
+/// The worker whose record a file is.
+pub(crate) fn share_of_record(name: &str) -> Option<Share> {
+    share_of_stem(name.strip_suffix(".json")?)
+}
+
+fn worker_stem(share: Share) -> String {
+    format!("worker-{}-of-{}", share.index(), share.count())
+}
+
+fn share_of_stem(stem: &str) -> Option<Share> {
+    let (index, count) = stem.strip_prefix("worker-")?.split_once("-of-")?;
+    Share::new(index.parse().ok()?, count.parse().ok()?)
 }
 
 /// The name under which a folder is deleted, so that half of it never looks like a cache.
@@ -145,6 +177,18 @@ mod tests {
     fn colons_in_a_task_name_become_folders() {
         assert_eq!(task_folder(Path::new("root"), "team:docs"), Path::new("root/team/docs"));
         assert_eq!(task_folder(Path::new("root"), "..:docs"), Path::new("root/~2E./docs"));
+    }
+
+    #[test]
+    fn files_of_workers_say_which_worker_they_are_of() {
+        let share = Share::new(1, 4).unwrap();
+        let lock = worker_lock_file("0123456789abcdef", share);
+        assert_eq!(lock, ".lock-0123456789abcdef.worker-1-of-4");
+        assert_eq!(share_of_lock_file(&lock, "0123456789abcdef"), Some(share));
+        assert_eq!(share_of_lock_file(&lock, "0123456789abcdee"), None);
+        assert_eq!(share_of_lock_file(".lock-0123456789abcdef", "0123456789abcdef"), None);
+        assert_eq!(share_of_record(&worker_record(share)), Some(share));
+        assert_eq!(share_of_record("worker-4-of-4.json"), None);
     }
 
     proptest! {

@@ -4,7 +4,8 @@
 //!
 //! 1. A job locks the task's definition and works in `.building-<fingerprint>/`: every range of the source is encoded
 //!    and spilled, the spills are merged into shards, and the folder gets its name when all is there. A job that is
-//!    killed leaves its work to the next one.
+//!    killed leaves its work to the next one. Several workers, on any machines that share the folder, can encode a
+//!    [`Share`] of the ranges each; then [`CacheDir::finish`] merges them.
 //! 2. [`CacheDir::find`] gives a split of a task if definition and sources are as they were, and says what changed if
 //!    not. A stale cache is never read silently.
 //! 3. [`CachedSplit`] reads it in place, by any number of threads, as an [`ExampleStore`](seqio::ExampleStore).
@@ -20,6 +21,7 @@ mod digest;
 mod encode;
 mod error;
 mod estimate;
+mod finish;
 mod input;
 mod lanes;
 mod layout;
@@ -31,7 +33,9 @@ mod merge;
 mod parts;
 mod progress;
 mod reader;
+mod roster;
 mod rows;
+mod share;
 mod sources;
 mod spill;
 mod stats;
@@ -41,10 +45,11 @@ mod task;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod worker;
 mod writer;
 
 pub use crate::build::{BuildConfig, BuildReport, SplitReport};
-pub use crate::error::CacheError;
+pub use crate::error::{CacheError, MissingPieces};
 pub use crate::estimate::Estimate;
 pub use crate::log::{BuildLog, RangesDone, SourceStamp};
 pub use crate::manifest::{
@@ -53,9 +58,12 @@ pub use crate::manifest::{
 };
 pub use crate::progress::{BuildPhase, BuildProgress, BuildStatus, Commit, NoProgress};
 pub use crate::reader::CachedSplit;
+pub use crate::roster::{WorkerInfo, WorkerState};
+pub use crate::share::{Share, ShareError};
 pub use crate::sources::SourcesNow;
 pub use crate::stats::{
     BadRowExample, BadRowStatistics, DamagedFile, FeatureStatistics, LengthBucket, SplitStatistics,
 };
 pub use crate::store::{Cache, CacheDir, CacheInfo, CacheState, Found};
 pub use crate::verify::{Problem, VerifyReport, verify};
+pub use crate::worker::{ShareReport, SplitShareReport};

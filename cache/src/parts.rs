@@ -19,8 +19,9 @@ use serde::{Deserialize, Serialize};
 use crate::commit::{self, Durability};
 use crate::digest::range_digest;
 use crate::error::CacheError;
-use crate::input::{RangeKey, SplitPlan};
+use crate::input::{RangeKey, ReadJob, SplitPlan};
 use crate::log::modified_ns;
+use crate::share::OwnShare;
 use crate::spill::RunEntry;
 use crate::stats::BAD_ROWS_KEPT;
 
@@ -51,6 +52,8 @@ pub(crate) struct PartRecord {
     pub(crate) start: u64,
     /// One past its last, as the source said.
     pub(crate) end: u64,
+    /// Of a slice, the first ordinal that belonged to it and the one after the last.
+    pub(crate) window: Option<(u64, u64)>,
     /// What was encoded.
     pub(crate) content: PartContent,
     /// Its rows, if there are any.
@@ -123,7 +126,31 @@ pub(crate) fn part_stem(file_name: &str, start: u64, first_chunk: u64) -> String
     format!("{}-{start:016x}-{first_chunk:06}", name_hash(file_name))
 }
 
-fn name_hash(file_name: &str) -> String {
+/// What a part's file name says without its record being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartStem<'a> {
+    /// See [`name_hash`].
+    pub(crate) name_hash: &'a str,
+    /// The range's first byte or row group.
+    pub(crate) start: u64,
+}
+
+impl<'a> PartStem<'a> {
+    /// The inverse of [`part_stem`], whatever ending follows.
+    pub(crate) fn parse(name: &'a str) -> Option<Self> {
+        let (stem, _) = name.split_once('.')?;
+        let mut fields = stem.split('-');
+        let (name_hash, start, chunk) = (fields.next()?, fields.next()?, fields.next()?);
+        let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_part =
+            name_hash.len() == 16 && is_hex(name_hash) && start.len() == 16 && fields.next().is_none();
+        chunk.parse::<u64>().ok().filter(|_| is_part)?;
+        Some(Self { name_hash, start: u64::from_str_radix(start, 16).ok()? })
+    }
+}
+
+/// A file's name in the names of its parts.
+pub(crate) fn name_hash(file_name: &str) -> String {
     blake3::hash(file_name.as_bytes()).to_hex()[..16].to_owned()
 }
 
@@ -136,10 +163,13 @@ impl PartRecord {
     }
 
     /// A part that an earlier job committed, if it is whole and the file is the same.
-    fn reuse(path: &Path, work: &Path, files: &[SourceFile]) -> Option<Self> {
+    fn reuse(path: &Path, work: &Path, files: &[SourceFile], check: Check) -> Option<Self> {
         let record: Self = commit::read_checked_json(path).ok()?;
         let file = files.iter().find(|file| file.name == record.file.name)?;
-        let whole = record.run.as_ref().is_none_or(|run| run.is_whole(work));
+        let whole = record.run.as_ref().is_none_or(|run| match check {
+            Check::Sizes => run.has_its_size(work),
+            Check::Bytes => run.is_whole(work),
+        });
         (FileState::of(file) == record.file && whole).then_some(record)
     }
 }
@@ -193,11 +223,22 @@ impl RangeParts {
     }
 }
 
-/// The parts that earlier jobs committed and that are still good; what is no good any more is deleted.
+/// How closely parts are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// By their records and sizes; what is no good stays where it is.
+    Sizes,
+    /// By their content; what is no good any more is deleted.
+    Bytes,
+}
+
+/// The parts that earlier jobs committed and that are still good: of all the split, or of a worker's share of it.
 pub(crate) fn committed_parts(
     pool: &rayon::ThreadPool,
     plan: &SplitPlan,
     work: &Path,
+    own: Option<&OwnShare>,
+    check: Check,
 ) -> Result<BTreeMap<RangeKey, RangeParts>, CacheError> {
     use rayon::prelude::*;
 
@@ -205,7 +246,8 @@ pub(crate) fn committed_parts(
     for entry in fs::read_dir(work).map_err(CacheError::io("read", work))? {
         let path = entry.map_err(CacheError::io("read", work))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-        if name.ends_with(".json") && !name.ends_with(".file.json") && !name.starts_with("shard-") {
+        let stem = PartStem::parse(name).filter(|_| name.ends_with(".json"));
+        if stem.is_some_and(|stem| own.is_none_or(|own| own.has_part(&stem))) {
             paths.push(path);
         }
     }
@@ -214,7 +256,7 @@ pub(crate) fn committed_parts(
         paths
             .into_par_iter()
             .map(|path| {
-                let part = PartRecord::reuse(&path, work, &plan.files);
+                let part = PartRecord::reuse(&path, work, &plan.files, check);
                 (path, part)
             })
             .collect()
@@ -230,6 +272,7 @@ pub(crate) fn committed_parts(
                     range.parts.push(part);
                 }
             }
+            None if check == Check::Sizes => {}
             None => {
                 commit::remove(&path)?;
                 commit::remove(&path.with_extension("arrow"))?;
@@ -237,6 +280,26 @@ pub(crate) fn committed_parts(
         }
     }
     Ok(ranges)
+}
+
+/// What is still to be read of a split, or of a worker's share of it.
+pub(crate) fn unfinished_jobs(
+    plan: &SplitPlan,
+    work: &Path,
+    done: &BTreeMap<RangeKey, RangeParts>,
+    own: Option<&OwnShare>,
+) -> Vec<ReadJob> {
+    let is_complete = |key: RangeKey| done.get(&key).is_some_and(RangeParts::is_complete);
+    let is_done = |job: &ReadJob| match job.range {
+        Some(range) => is_complete((job.file, range.start)),
+        None => StreamRecord::reuse(work, plan.file(job.file)).is_some_and(|record| {
+            let mut keys = record.starts.iter().map(|&start| (job.file, start));
+            keys.all(|key| plan.window(key).is_none() || is_complete(key))
+        }),
+    };
+    let mut jobs = plan.jobs();
+    jobs.retain(|job| own.is_none_or(|own| own.has(*job)) && !is_done(job));
+    jobs
 }
 
 /// The range of the split that a part belongs to.
@@ -248,7 +311,9 @@ fn range_of(plan: &SplitPlan, part: &PartRecord) -> Option<RangeKey> {
         FileRanges::Known(ranges) => ranges.contains(&range),
         FileRanges::Streamed => true,
     };
-    (known && plan.window((file, part.start)).is_some()).then_some((file, part.start))
+    let key = (file, part.start);
+    let same_window = plan.window(key).is_some() && plan.slice_window(key) == part.window;
+    (known && same_window).then_some(key)
 }
 
 /// The ranges of a file that only one reader can run through.
@@ -273,5 +338,24 @@ impl StreamRecord {
     pub(crate) fn reuse(work: &Path, file: &SourceFile) -> Option<Self> {
         let record: Self = commit::read_checked_json(&Self::path(work, &file.name)).ok()?;
         (record.file == FileState::of(file)).then_some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_part_says_which_range_it_is_of() {
+        let stem = part_stem("docs/a.jsonl", 64 << 20, 7);
+        let name = format!("{stem}.json");
+        let parsed = PartStem::parse(&name).unwrap();
+        assert_eq!(parsed, PartStem { name_hash: &name_hash("docs/a.jsonl"), start: 64 << 20 });
+        for other in
+            ["shard-00000-of-00001.json", "sources.json", "worker-0-of-2.json", &name[1..], "a-b-c.json"]
+        {
+            assert_eq!(PartStem::parse(other), None, "{other}");
+        }
+        assert_eq!(PartStem::parse(&format!("{}.file.json", name_hash("a"))), None);
     }
 }

@@ -3,6 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::log::RangesDone;
+use crate::share::Share;
+
 /// Where a job stands. Counters only grow within a split.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuildStatus {
@@ -10,6 +13,8 @@ pub struct BuildStatus {
     pub task: String,
     /// The split being built.
     pub split: String,
+    /// The worker's share, if it is one of several; files and bytes are those of the share then.
+    pub share: Option<Share>,
     /// What is being done.
     pub phase: BuildPhase,
     /// Source files read to their end.
@@ -40,6 +45,17 @@ pub struct BuildStatus {
     pub shards_total: u64,
     /// Bytes of spills written or reused.
     pub spill_bytes: u64,
+}
+
+impl BuildStatus {
+    pub(crate) fn ranges(&self) -> RangesDone {
+        RangesDone {
+            total: self.ranges_done,
+            reused: self.ranges_reused,
+            partly_reused: self.ranges_partly_reused,
+            spill_bytes: self.spill_bytes,
+        }
+    }
 }
 
 /// What a job is doing.
@@ -91,8 +107,9 @@ pub(crate) struct Counters<'a> {
     progress: &'a dyn BuildProgress,
     task: &'a str,
     split: &'a str,
+    share: Option<Share>,
     phase: Mutex<BuildPhase>,
-    files_total: u64,
+    pub(crate) files_total: u64,
     bytes_total: u64,
     pub(crate) files_done: AtomicU64,
     pub(crate) bytes_done: AtomicU64,
@@ -113,6 +130,7 @@ impl<'a> Counters<'a> {
         progress: &'a dyn BuildProgress,
         task: &'a str,
         split: &'a str,
+        share: Option<Share>,
         files_total: u64,
         bytes_total: u64,
     ) -> Self {
@@ -120,6 +138,7 @@ impl<'a> Counters<'a> {
             progress,
             task,
             split,
+            share,
             phase: Mutex::default(),
             files_total,
             bytes_total,
@@ -157,6 +176,7 @@ impl<'a> Counters<'a> {
         BuildStatus {
             task: self.task.to_owned(),
             split: self.split.to_owned(),
+            share: self.share,
             phase: *self.phase.lock().expect("no one panics while holding it"),
             files_done: get(&self.files_done),
             files_total: self.files_total,

@@ -35,11 +35,14 @@ pub(crate) struct RunEntry {
 }
 
 impl RunEntry {
+    /// Whether the file is there, as far as its size tells.
+    pub(crate) fn has_its_size(&self, work: &Path) -> bool {
+        fs::metadata(work.join(&self.file)).is_ok_and(|metadata| metadata.len() == self.bytes)
+    }
+
     /// Whether the file is as it was written.
     pub(crate) fn is_whole(&self, work: &Path) -> bool {
-        let path = work.join(&self.file);
-        fs::metadata(&path).is_ok_and(|metadata| metadata.len() == self.bytes)
-            && hash_file(&path).is_ok_and(|hash| hash == self.blake3)
+        self.has_its_size(work) && hash_file(&work.join(&self.file)).is_ok_and(|hash| hash == self.blake3)
     }
 }
 

@@ -11,13 +11,13 @@ use crate::digest::digest_like;
 use crate::error::CacheError;
 use crate::input::BuildInput;
 use crate::layout::{
-    STAGED, building_fingerprint, is_cache_folder, is_removed_folder, lock_file, removed_folder, short_hex,
-    split_of_work_folder, task_folder,
+    STAGED, building_fingerprint, is_cache_folder, is_removed_folder, removed_folder, short_hex,
+    split_of_work_folder, task_folder, work_folder,
 };
-use crate::lock;
 use crate::log::{BuildLog, SourceStamp};
 use crate::manifest::{CacheManifest, SplitManifest};
 use crate::reader::CachedSplit;
+use crate::roster::{Roster, WorkerInfo};
 
 /// A folder of caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +122,8 @@ pub enum CacheState {
         splits: Vec<String>,
         /// Whether a job of this machine is at it.
         running: bool,
+        /// The workers that share in it, if there are any, by split.
+        workers: Vec<WorkerInfo>,
     },
     /// It cannot be read.
     Unreadable(String),
@@ -210,7 +212,7 @@ impl CacheDir {
             return Err(not_a_cache("there is no such folder"));
         }
         let _lock = match building_fingerprint(name) {
-            Some(fingerprint) => Some(lock::BuildLock::acquire(&parent.join(lock_file(fingerprint)), false)?),
+            Some(fingerprint) => Some(Roster { folder: parent, fingerprint }.take_all(false)?),
             None if is_cache_folder(name) || is_removed_folder(name) => None,
             None => return Err(not_a_cache("its name is not that of a cache")),
         };
@@ -269,7 +271,12 @@ fn list_folder(folder: &Path, found: &mut Vec<CacheInfo>) -> Result<(), CacheErr
             }
         } else if let Some(fingerprint) = building_fingerprint(name) {
             let splits = works(&path);
-            CacheState::Unfinished { splits, running: lock::is_held(&folder.join(lock_file(fingerprint))) }
+            let roster = Roster { folder, fingerprint };
+            let workers = splits
+                .iter()
+                .flat_map(|split| roster.workers(split, &path.join(work_folder(split))))
+                .collect();
+            CacheState::Unfinished { running: roster.is_at_work(), splits, workers }
         } else if is_removed_folder(name) {
             CacheState::Unreadable("a job died while it deleted this".to_owned())
         } else {

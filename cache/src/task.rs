@@ -6,13 +6,15 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use seqio::{DataSource, Definition, Examples, Fingerprint, OnBadRow, PreprocessError, Split, Task};
 
-use crate::build::{BuildConfig, BuildReport, build_splits};
+use crate::build::{BuildConfig, BuildReport, Missing, build_splits};
 use crate::error::CacheError;
 use crate::estimate::{Estimate, estimate_split};
 use crate::input::BuildInput;
 use crate::manifest::FORMAT_VERSION;
 use crate::progress::BuildProgress;
+use crate::share::Share;
 use crate::store::{Cache, CacheDir, Found};
+use crate::worker::{ShareReport, build_share};
 
 impl BuildInput for Task {
     fn task(&self) -> &str {
@@ -81,7 +83,32 @@ impl CacheDir {
         config: &BuildConfig,
         progress: &dyn BuildProgress,
     ) -> Result<BuildReport, CacheError> {
-        build_splits(self, task, splits, config, progress)
+        build_splits(self, task, splits, Missing::Encode, config, progress)
+    }
+
+    /// Encodes one worker's share of the splits that are not cached yet. Workers run at any time, on any machines that
+    /// share this folder and see the same sources; when all are done, [`CacheDir::finish`] makes the cache.
+    pub fn build_share(
+        &self,
+        task: &Task,
+        splits: &[Split],
+        share: Share,
+        config: &BuildConfig,
+        progress: &dyn BuildProgress,
+    ) -> Result<ShareReport, CacheError> {
+        build_share(self, task, splits, share, config, progress)
+    }
+
+    /// Makes the cache of what workers have encoded: the same as [`CacheDir::build`] makes alone. If something is
+    /// missing it says what, and which worker owes it.
+    pub fn finish(
+        &self,
+        task: &Task,
+        splits: &[Split],
+        config: &BuildConfig,
+        progress: &dyn BuildProgress,
+    ) -> Result<BuildReport, CacheError> {
+        build_splits(self, task, splits, Missing::Refuse, config, progress)
     }
 
     /// What building a split would take, from encoding a hundredth of it.

@@ -1,8 +1,9 @@
-//! `seqio cache build | list | verify | remove`.
+//! `seqio cache build | finish | list | verify | remove`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use seqio_cache::Share;
 
 use crate::args::{BuildSettings, Json};
 
@@ -11,6 +12,8 @@ use crate::args::{BuildSettings, Json};
 pub(crate) enum CacheCommand {
     /// Run the steps above the `cache` boundary once, and keep the tokens, verified and shuffled
     Build(CacheBuildArgs),
+    /// Make the cache of what workers (`cache build --worker i/n`) have encoded
+    Finish(CacheFinishArgs),
     /// List the caches, what they are of, and whether they are up to date
     List(CacheListArgs),
     /// Read every byte of caches and check it against its checksum
@@ -25,10 +28,15 @@ pub(crate) enum CacheCommand {
 Threads, memory and crashes change no byte of the result. A build that was stopped, by Ctrl-C or kill -9, goes on \
 where it was when the same command is run again.
 
+On several machines that share the cache folder, n workers encode a share each, at any time and in any order; then \
+`seqio cache finish` makes the cache, with the same bytes for any n. A worker that died is run again, or the rest under \
+another n, or all of it without `--worker`.
+
 Examples:
   seqio cache build docs
   seqio cache build docs pairs --threads 8 --memory 8GiB
   seqio cache build docs --dry-run             tokens, disk and time, from a sample
+  seqio cache build docs --worker 0/4          on the first of four machines
   seqio cache build docs --progress json 2> progress.jsonl")]
 pub(crate) struct CacheBuildArgs {
     /// Names of tasks
@@ -40,6 +48,31 @@ pub(crate) struct CacheBuildArgs {
     /// Estimate documents, tokens, disk and time from a 1 % sample; write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Encode only the share of worker i of n, counted from 0
+    #[arg(long, value_name = "i/n", conflicts_with = "dry_run")]
+    pub(crate) worker: Option<Share>,
+    #[command(flatten)]
+    pub(crate) build: BuildSettings,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// `seqio cache finish`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What is missing is named, with the workers that owe it; nothing is encoded here. `seqio cache list` shows how far the \
+workers are.
+
+Examples:
+  seqio cache finish docs
+  seqio cache finish docs --split train        what the workers were asked for, no more")]
+pub(crate) struct CacheFinishArgs {
+    /// Names of tasks
+    #[arg(required = true, value_name = "TASK")]
+    pub(crate) tasks: Vec<String>,
+    /// Only these splits [default: all that the source lists]
+    #[arg(long = "split", value_name = "SPLIT")]
+    pub(crate) splits: Vec<String>,
     #[command(flatten)]
     pub(crate) build: BuildSettings,
     #[command(flatten)]

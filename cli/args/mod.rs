@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::bench::{BenchCacheArgs, BenchCommand, BenchInfeedArgs};
-pub(crate) use self::cache::{CacheBuildArgs, CacheCommand, CacheListArgs, CacheRemoveArgs, CacheVerifyArgs};
+pub(crate) use self::cache::{
+    CacheBuildArgs, CacheCommand, CacheFinishArgs, CacheListArgs, CacheRemoveArgs, CacheVerifyArgs,
+};
 pub(crate) use self::data::{
     BatchSize, BuildSettings, ConverterName, Data, OrderName, PackName, ProgressName, RunRange, Shape,
 };
@@ -101,7 +103,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Examples, tokens, lengths, unknown tokens, and how full packed rows will be
     Stats(StatsArgs),
-    /// Build, list, verify or remove caches
+    /// Build, finish, list, verify or remove caches
     #[command(subcommand)]
     Cache(CacheCommand),
     /// Write packed, ready-to-train batches
@@ -164,6 +166,8 @@ mod tests {
     fn the_command_lines_of_the_issue_parse() {
         for line in [
             "cache build docs pairs --cache-dir d --threads 2 --memory 2GiB --progress json --dry-run --split train --split validation --take-over",
+            "cache build docs --worker 1/4 --split train --take-over",
+            "cache finish docs pairs --split train --threads 2 --json",
             "stream docs --batch-size 8 --lengths targets=2048 --converter lm --pack best_fit --steps 3 --start 4 --seed 5 --epochs 6 --order blocks --host 0/2 --format arrow --out p --digest=rows --cache d",
             "stream docs --batch-size 8 --lengths targets=2048 --state s.json --digest",
             "stream --cache d --batch-size 8 --lengths targets=2048",

@@ -1,21 +1,25 @@
-//! `seqio cache build | list | verify | remove`.
+//! `seqio cache build | finish | list | verify | remove`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use seqio::{Split, Task};
 use seqio_cache::{
-    Cache, CacheDir, CacheInfo, CacheState, Found, SplitReport, StorageOrder, VerifyReport, verify,
+    BuildReport, Cache, CacheDir, CacheInfo, CacheState, Found, ShareReport, SplitReport, StorageOrder,
+    VerifyReport, WorkerInfo, WorkerState, verify,
 };
 use serde::Serialize;
 
-use crate::args::{CacheBuildArgs, CacheCommand, CacheListArgs, CacheRemoveArgs, CacheVerifyArgs};
+use crate::args::{
+    CacheBuildArgs, CacheCommand, CacheFinishArgs, CacheListArgs, CacheRemoveArgs, CacheVerifyArgs, Json,
+};
 use crate::build::Builder;
 use crate::format::{amount, bytes, count, counted, duration};
 use crate::interrupt::Interrupt;
-use crate::output::{Align, Out, Table};
+use crate::output::{Align, Notes, Out, Table};
 use crate::report::WithHint as _;
 use crate::session::{INDEX_FOLDER, Session, build_config, check_split};
 
@@ -24,6 +28,7 @@ pub(crate) fn run(session: &Session, command: &CacheCommand, out: &mut Out) -> a
     match command {
         CacheCommand::Build(args) if args.dry_run => estimate(session, args, out),
         CacheCommand::Build(args) => build_caches(session, args, out),
+        CacheCommand::Finish(args) => finish(session, args, out),
         CacheCommand::List(args) => list(session, args, out),
         CacheCommand::Verify(args) => verify_caches(session, args, out),
         CacheCommand::Remove(args) => remove(session, args, out),
@@ -66,30 +71,68 @@ impl<'a> Built<'a> {
 
 fn build_caches(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
-    let registry = session.registry()?;
+    let tasks = tasks_of(session, &args.tasks, &args.splits)?;
     let cache_dir = session.cache_dir();
-    // All tasks are looked at before the first is built: no mistake shows only after an hour.
-    let mut tasks = Vec::new();
-    for name in &args.tasks {
-        let task = registry.task(name)?;
-        let splits = splits_of(&task, &args.splits)?;
-        tasks.push((task, splits));
-    }
     let notes = out.notes();
     let builder = Builder { cache_dir: &cache_dir, settings: &args.build, interrupt: &interrupt, notes };
     for (task, splits) in &tasks {
         let began = Instant::now();
-        let report = builder.build(task, splits, &[])?;
-        for split in &report.splits {
-            let built = Built::new(task.name(), split);
-            match args.json.wanted {
-                true => out.json(&built)?,
-                false => print_built(&built, began.elapsed(), out)?,
+        match args.worker {
+            Some(share) => {
+                let report = builder.build_share(task, splits, share)?;
+                print_share(task.name(), &report, began.elapsed(), args.json, out)?;
+                tell_rest(task.name(), &report, &args.splits, notes);
+            }
+            None => {
+                let report = builder.build(task, splits, &[])?;
+                print_report(task.name(), &report, "built", began.elapsed(), args.json, out)?;
             }
         }
-        out.flush()?;
     }
     Ok(())
+}
+
+/// Says how many workers are done, and what comes after them.
+fn tell_rest(task: &str, report: &ShareReport, splits: &[String], notes: Notes) {
+    let Some(done) = report.workers_done() else { return };
+    let options: String = splits.iter().map(|split| format!(" --split '{split}'")).collect();
+    let finish = format!("`seqio cache finish {task}{options}` makes the cache");
+    let all = report.share.count();
+    notes.note(match done == all {
+        true => format!("all workers of `{task}` are done: {finish}"),
+        false => format!("{done} of {all} workers of `{task}` done; when all are, {finish}"),
+    });
+}
+
+fn finish(session: &Session, args: &CacheFinishArgs, out: &mut Out) -> anyhow::Result<()> {
+    let interrupt = Interrupt::listen()?;
+    let tasks = tasks_of(session, &args.tasks, &args.splits)?;
+    let cache_dir = session.cache_dir();
+    let notes = out.notes();
+    let builder = Builder { cache_dir: &cache_dir, settings: &args.build, interrupt: &interrupt, notes };
+    for (task, splits) in &tasks {
+        let began = Instant::now();
+        let report = builder.finish(task, splits)?;
+        print_report(task.name(), &report, "finished", began.elapsed(), args.json, out)?;
+    }
+    Ok(())
+}
+
+/// Tasks with the splits meant of each. All are looked at before the first is built: no mistake shows only after an
+/// hour.
+fn tasks_of(
+    session: &Session,
+    names: &[String],
+    splits: &[String],
+) -> anyhow::Result<Vec<(Arc<Task>, Vec<Split>)>> {
+    let registry = session.registry()?;
+    let mut tasks = Vec::new();
+    for name in names {
+        let task = registry.task(name)?;
+        let splits = splits_of(&task, splits)?;
+        tasks.push((task, splits));
+    }
+    Ok(tasks)
 }
 
 fn splits_of(task: &Task, wanted: &[String]) -> anyhow::Result<Vec<Split>> {
@@ -101,22 +144,102 @@ fn splits_of(task: &Task, wanted: &[String]) -> anyhow::Result<Vec<Split>> {
     Ok(splits)
 }
 
-fn print_built(built: &Built<'_>, took: Duration, out: &mut Out) -> anyhow::Result<()> {
-    let done = match built.was_fresh {
-        true => "is up to date".to_owned(),
-        false => format!("built in {}", duration(took)),
-    };
-    writeln!(
-        out,
-        "{} {}: {done}: {}, {} tokens, {} in {}",
-        built.task,
-        built.split,
-        counted(built.examples, "example"),
-        count(built.tokens),
-        bytes(built.file_bytes),
-        built.folder.display()
-    )?;
-    Ok(())
+fn print_report(
+    task: &str,
+    report: &BuildReport,
+    done: &str,
+    took: Duration,
+    json: Json,
+    out: &mut Out,
+) -> anyhow::Result<()> {
+    for split in &report.splits {
+        let built = Built::new(task, split);
+        if json.wanted {
+            out.json(&built)?;
+            continue;
+        }
+        let done = match built.was_fresh {
+            true => "is up to date".to_owned(),
+            false => format!("{done} in {}", duration(took)),
+        };
+        writeln!(
+            out,
+            "{} {}: {done}: {}, {} tokens, {} in {}",
+            built.task,
+            built.split,
+            counted(built.examples, "example"),
+            count(built.tokens),
+            bytes(built.file_bytes),
+            built.folder.display()
+        )?;
+    }
+    Ok(out.flush()?)
+}
+
+/// What a worker did for a split.
+#[derive(Serialize)]
+struct BuiltShare<'a> {
+    task: &'a str,
+    split: &'a str,
+    worker: String,
+    /// The cache that holds the split already.
+    cached_in: Option<&'a Path>,
+    pieces: u64,
+    pieces_of_split: u64,
+    pieces_reused: u64,
+    source_bytes: u64,
+    source_bytes_of_split: u64,
+    spill_bytes: u64,
+    examples: u64,
+    tokens: u64,
+    bad_rows: u64,
+    workers_done: u32,
+}
+
+fn print_share(
+    task: &str,
+    report: &ShareReport,
+    took: Duration,
+    json: Json,
+    out: &mut Out,
+) -> anyhow::Result<()> {
+    let share = report.share;
+    for split in &report.splits {
+        let built = BuiltShare {
+            task,
+            split: &split.split,
+            worker: share.to_string(),
+            cached_in: split.cached_in.as_deref(),
+            pieces: split.pieces,
+            pieces_of_split: split.pieces_of_split,
+            pieces_reused: split.ranges.reused,
+            source_bytes: split.source_bytes,
+            source_bytes_of_split: split.source_bytes_of_split,
+            spill_bytes: split.ranges.spill_bytes,
+            examples: split.examples,
+            tokens: split.tokens,
+            bad_rows: split.bad_rows,
+            workers_done: split.workers_done,
+        };
+        if json.wanted {
+            out.json(&built)?;
+        } else if let Some(folder) = built.cached_in {
+            writeln!(out, "{task} {}: is up to date: in {}", built.split, folder.display())?;
+        } else {
+            let (own, all) = (bytes(built.source_bytes), bytes(built.source_bytes_of_split));
+            writeln!(
+                out,
+                "{task} {}, worker {share}: encoded in {}: {} of {}, {own} of {all}; {}, {} tokens",
+                built.split,
+                duration(took),
+                count(built.pieces),
+                counted(built.pieces_of_split, "piece"),
+                counted(built.examples, "example"),
+                count(built.tokens),
+            )?;
+        }
+    }
+    Ok(out.flush()?)
 }
 
 fn estimate(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyhow::Result<()> {
@@ -174,6 +297,40 @@ struct Listed {
     bytes: u64,
     folder: PathBuf,
     problem: Option<String>,
+    /// Of a cache that several workers build, how far each is.
+    workers: Vec<ListedWorker>,
+}
+
+/// A worker's share of a split.
+#[derive(Serialize)]
+struct ListedWorker {
+    worker: String,
+    split: String,
+    state: &'static str,
+    host: String,
+    process: u32,
+    bytes_done: u64,
+    bytes: u64,
+    examples: u64,
+}
+
+impl ListedWorker {
+    fn new(info: &WorkerInfo) -> Self {
+        Self {
+            worker: info.share.to_string(),
+            split: info.split.clone(),
+            state: match info.state {
+                WorkerState::Done => "done",
+                WorkerState::AtWork => "at work",
+                WorkerState::Stopped => "stopped",
+            },
+            host: info.host.clone(),
+            process: info.pid,
+            bytes_done: info.bytes_done,
+            bytes: info.bytes_total,
+            examples: info.examples,
+        }
+    }
 }
 
 impl Listed {
@@ -227,10 +384,42 @@ fn list(session: &Session, args: &CacheListArgs, out: &mut Out) -> anyhow::Resul
     }
     let paint = out.paint;
     table.write(out, paint, 0)?;
+    for line in listed.iter().filter(|line| !line.workers.is_empty()) {
+        list_workers(line, out)?;
+    }
     for line in listed.iter().filter_map(|line| Some((line, line.problem.as_ref()?))) {
         writeln!(out, "\n{}: {}", line.0.folder.display(), line.1)?;
     }
     Ok(())
+}
+
+/// How far the workers of an unfinished cache are.
+fn list_workers(line: &Listed, out: &mut Out) -> anyhow::Result<()> {
+    writeln!(out, "\nworkers of {}:", line.folder.display())?;
+    let mut table = Table::new([
+        ("worker", Align::Left),
+        ("split", Align::Left),
+        ("state", Align::Left),
+        ("host", Align::Left),
+        ("process", Align::Right),
+        ("read", Align::Right),
+        ("of", Align::Right),
+        ("examples", Align::Right),
+    ]);
+    for worker in &line.workers {
+        table.row([
+            worker.worker.clone(),
+            worker.split.clone(),
+            worker.state.to_owned(),
+            worker.host.clone(),
+            worker.process.to_string(),
+            bytes(worker.bytes_done),
+            bytes(worker.bytes),
+            count(worker.examples),
+        ]);
+    }
+    let paint = out.paint;
+    Ok(table.write(out, paint, 2)?)
 }
 
 fn listed(cache_dir: &CacheDir, info: &CacheInfo) -> Listed {
@@ -244,6 +433,7 @@ fn listed(cache_dir: &CacheDir, info: &CacheInfo) -> Listed {
         bytes: info.bytes,
         folder: info.folder.clone(),
         problem,
+        workers: Vec::new(),
     };
     match &info.state {
         CacheState::Complete(manifest) => {
@@ -262,8 +452,10 @@ fn listed(cache_dir: &CacheDir, info: &CacheInfo) -> Listed {
                 ..line("complete", names.collect(), None)
             }
         }
-        CacheState::Unfinished { splits, running: true } => line("building", splits.clone(), None),
-        CacheState::Unfinished { splits, running: false } => line("unfinished", splits.clone(), None),
+        CacheState::Unfinished { splits, running, workers } => Listed {
+            workers: workers.iter().map(ListedWorker::new).collect(),
+            ..line(if *running { "building" } else { "unfinished" }, splits.clone(), None)
+        },
         CacheState::Unreadable(problem) => line("unreadable", Vec::new(), Some(problem.clone())),
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn signal(child: &Child, signal: Signal) {
 }
 
 /// A task with enough text to be caught while it is encoded.
-fn large() -> Project {
+pub(crate) fn large() -> Project {
     let project = Project::new();
     let text = documents(0..2000);
     for file in 0..12 {

@@ -17,3 +17,4 @@ mod stats;
 mod stream;
 mod usage;
 mod vocabularies;
+mod workers;

@@ -12,9 +12,10 @@ mod case;
 mod program;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Child;
 
-use case::Case;
-use program::{Program, RowDigest, digests, same_tree};
+use case::{Case, Random};
+use program::{Program, RowDigest, digests, num_files, same_tree, work_options};
 
 /// A number from the environment, for trying more by hand.
 fn setting(name: &str, default: u64) -> u64 {
@@ -26,7 +27,7 @@ fn for_each_case(salt: u64, check: impl Fn(&Case, &Program)) {
     let first = setting("SEQIO_PROMISE_FIRST", 0);
     for number in first..first + setting("SEQIO_PROMISE_CASES", 8) {
         let folder = tempfile::tempdir().unwrap();
-        let case = Case::random(number * 8 + salt, folder.path(), setting("SEQIO_PROMISE_SCALE", 1));
+        let case = Case::random(number * 16 + salt, folder.path(), setting("SEQIO_PROMISE_SCALE", 1));
         let program = Program::new(folder.path());
         println!("case {number}: {case:?}");
         check(&case, &program);
@@ -205,5 +206,43 @@ fn the_digest_of_a_step_is_that_of_its_rows() {
             }
             assert_eq!(*digest, hasher.finalize().to_hex().to_string(), "step {step}");
         }
+    });
+}
+
+#[test]
+fn workers_that_die_and_change_their_number_make_the_bytes_of_one_build() {
+    for_each_case(8, |case, program| {
+        let one = program.build(case, "one", &[]);
+        let mut random = Random::new(case.seed + case.examples);
+        let shared = program.path("shared");
+        for _ in 0..random.below(4) {
+            let count = 1 + random.below(5);
+            let shares: Vec<u64> = (0..count).filter(|_| random.below(4) > 0).collect();
+            let mut workers: Vec<Child> = shares
+                .iter()
+                .map(|index| program.start_worker("shared", &format!("{index}/{count}"), &mut random))
+                .collect();
+            // Each is killed when so many files are there, or has ended by then.
+            for worker in &mut workers {
+                let files = 1 + random.below(12) as usize;
+                while num_files(&shared) < files && worker.try_wait().unwrap().is_none() {
+                    std::thread::yield_now();
+                }
+                worker.kill().unwrap();
+                worker.wait().unwrap();
+            }
+        }
+        let count = 1 + random.below(4);
+        let mut workers: Vec<Child> = (0..count)
+            .map(|index| program.start_worker("shared", &format!("{index}/{count}"), &mut random))
+            .collect();
+        for worker in &mut workers {
+            assert!(worker.wait().unwrap().success(), "a worker of {count}");
+        }
+        let options = work_options(&mut random);
+        let mut finish = vec!["cache", "finish", "t", "--cache-dir", "shared"];
+        finish.extend(options.iter().map(String::as_str));
+        program.run(&finish);
+        same_tree(&one, &shared);
     });
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
-use crate::case::Case;
+use crate::case::{Case, Random};
 
 /// A line of `--digest=rows`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,15 +34,24 @@ impl Program {
         Self { folder: folder.to_owned() }
     }
 
-    /// Standard output of a run that has to succeed.
-    fn run(&self, arguments: &[&str]) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_seqio"))
+    /// A path in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seqio"));
+        command
             .args(arguments)
             .current_dir(&self.folder)
             .env_remove("SEQIO_CACHE_DIR")
-            .env("XDG_CACHE_HOME", self.folder.join("user-cache"))
-            .output()
-            .unwrap();
+            .env("XDG_CACHE_HOME", self.folder.join("user-cache"));
+        command
+    }
+
+    /// Standard output of a run that has to succeed.
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
         assert!(
             output.status.success(),
             "seqio {}\n{}",
@@ -88,6 +97,13 @@ impl Program {
             .collect();
         self.run(&arguments);
         self.folder.join(name)
+    }
+
+    /// Starts a worker on its share of the cache below `name`, with threads and memory of its own.
+    pub(crate) fn start_worker(&self, name: &str, share: &str, random: &mut Random) -> Child {
+        let options = work_options(random);
+        let mut command = self.command(&["cache", "build", "t", "--cache-dir", name, "--worker", share]);
+        command.args(options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     /// Steps of the whole stream.
@@ -156,6 +172,18 @@ impl Program {
 /// The digests of `--digest`, in order of steps.
 pub(crate) fn digests(text: &str) -> Vec<String> {
     text.lines().map(|line| line.split_whitespace().nth(1).expect("`step digest`").to_owned()).collect()
+}
+
+/// Threads and memory that change nothing.
+pub(crate) fn work_options(random: &mut Random) -> Vec<String> {
+    let (threads, memory) = (random.pick(&["1", "2", "8"]), random.pick(&["1MiB", "16MiB", "2GiB"]));
+    ["--threads", threads, "--memory", memory].map(str::to_owned).to_vec()
+}
+
+/// Files below a folder that others change at the same time.
+pub(crate) fn num_files(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| if entry.path().is_dir() { num_files(&entry.path()) } else { 1 }).sum()
 }
 
 /// Asserts that two folders hold the same files with the same bytes, but for what may vary.

@@ -7,3 +7,4 @@ mod reading;
 mod sources;
 mod tasks;
 mod tiny;
+mod workers;

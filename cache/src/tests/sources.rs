@@ -1,6 +1,7 @@
 //! Sources that change, vanish, or hold bad records.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use seqio::Split;
 
@@ -133,4 +134,22 @@ fn a_read_only_folder_is_told_with_its_path() {
     std::fs::write(world.caches("caches").root(), "a file where a folder should be").unwrap();
     let error = world.try_build("caches", &["train"], &small(1), &NoProgress).unwrap_err();
     assert!(error.to_string().starts_with("cannot create "), "{error}");
+}
+
+#[test]
+fn a_slice_that_moved_while_no_job_ran_is_encoded_again_where_it_moved() {
+    let world = World::new(&[("train-b", &lines("b", 30))]);
+    let cancel = small(1);
+    struct Stop(Arc<AtomicBool>);
+    impl BuildProgress for Stop {
+        fn committed(&self, commit: Commit) {
+            // All ranges of the slice are encoded by then.
+            self.0.store(commit == Commit::Shard, Ordering::Relaxed);
+        }
+    }
+    world.try_build("caches", &["train[:50%]"], &cancel, &Stop(Arc::clone(&cancel.cancel))).unwrap_err();
+    world.write("train-c", &lines("c", 9));
+    world.build("caches", &["train[:50%]"], &small(1));
+    world.build("whole", &["train[:50%]"], &small(1));
+    assert!(files(world.caches("caches").root()) == files(world.caches("whole").root()));
 }

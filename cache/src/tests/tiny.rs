@@ -21,7 +21,7 @@ use seqio::{
 };
 use tempfile::TempDir;
 
-use crate::build::{BuildConfig, BuildReport, build_splits};
+use crate::build::{BuildConfig, BuildReport, Missing, build_splits};
 use crate::error::CacheError;
 use crate::input::BuildInput;
 use crate::progress::{BuildProgress, NoProgress};
@@ -356,7 +356,7 @@ pub(crate) fn build(
     progress: &dyn BuildProgress,
 ) -> Result<BuildReport, CacheError> {
     let splits: Vec<Split> = splits.iter().map(|split| split.parse().unwrap()).collect();
-    build_splits(caches, task, &splits, config, progress)
+    build_splits(caches, task, &splits, Missing::Encode, config, progress)
 }
 
 /// A job whose batches and shards are small.
