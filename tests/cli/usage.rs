@@ -16,6 +16,7 @@ fn help_teaches_with_examples() {
         "inspect",
         "stats",
         "cache build",
+        "cache finish",
         "cache list",
         "cache verify",
         "cache remove",
