@@ -28,6 +28,11 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{ending}", count(number))
 }
 
+/// What a step dropped.
+pub(crate) fn dropped_in_words(step: usize, op: &str, examples: u64) -> String {
+    format!("step {step} (`{op}`) dropped {}", counted(examples, "example"))
+}
+
 /// Bytes in binary units, three digits.
 pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];

@@ -302,7 +302,6 @@ impl Job<'_> {
         }
         let input = self.context.input;
         self.drop_strangers(staged, built)?;
-        let (format, format_version) = CacheManifest::format();
         let sources =
             built.iter().map(|built| (built.split.to_string(), built.manifest.source_digest.clone()));
         let sources: Vec<(String, String)> = sources.collect();
@@ -312,9 +311,9 @@ impl Job<'_> {
             let ids = if token.is_narrow() { "uint16" } else { "uint32" };
             (token.name.clone(), StoredFeature { ids: ids.to_owned(), vocab_size: token.vocab_size as u64 })
         });
-        let manifest = CacheManifest {
-            format,
-            format_version,
+        let mut manifest = CacheManifest {
+            format: CacheManifest::format(),
+            format_version: 0,
             task: input.task().to_owned(),
             cache_fingerprint: input.fingerprint().to_string(),
             source_digest: hex(&source_digest),
@@ -325,6 +324,7 @@ impl Job<'_> {
             features: features.collect(),
             splits: built.iter().map(|built| (built.split.to_string(), built.manifest.clone())).collect(),
         };
+        manifest.format_version = manifest.needed_version();
         self.log(built).write(staged)?;
         manifest.write(staged)?;
         commit::sync_folder(staged)?;

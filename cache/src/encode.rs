@@ -266,8 +266,10 @@ impl Encoder<'_> {
         let examples = match self.context.input.preprocess(examples) {
             Ok(examples) => examples,
             Err(error) => {
-                let line = self.line(chunk.range, chunk.first_ordinal);
-                return Err(CacheError::Step { path: file.path.clone(), line, error: Box::new(error) }.into());
+                let exact = error.origins().first().map(|origin| origin.row);
+                let line = self.line(chunk.range, exact.unwrap_or(chunk.first_ordinal));
+                let (path, exact) = (file.path.clone(), exact.is_some());
+                return Err(CacheError::Step { path, line, exact, error: Box::new(error) }.into());
             }
         };
         let batch = self.store(&chunk, &examples)?;
@@ -285,6 +287,7 @@ impl Encoder<'_> {
             tokens: batch.num_tokens(),
             damage: chunk.damage,
             counts: examples.counts,
+            dropped: examples.dropped,
             ..PartContent::default()
         };
         content.add_bad_rows(bad_rows);

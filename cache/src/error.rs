@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use arrow::error::ArrowError;
-use seqio::{PreprocessError, SourceError, StoreError};
+use seqio::{PreprocessError, SourceError, StoreError, lines_in_words};
 
 use crate::share::Share;
 
@@ -57,12 +57,14 @@ pub enum CacheError {
         path: PathBuf,
     },
     /// A step failed on examples of a file.
-    #[error("{}, records from line {line} on: {error}", path.display())]
+    #[error("{}, {}: {error}", path.display(), lines_in_words(*line, *exact))]
     Step {
         /// The source file.
         path: PathBuf,
-        /// The line of the first record of the chunk, counted from 1.
+        /// The line of the record at fault, or else of the first record of the chunk, counted from 1.
         line: u64,
+        /// Whether it is the line of the record at fault.
+        exact: bool,
         /// What the step said.
         #[source]
         error: Box<PreprocessError>,
@@ -160,13 +162,13 @@ pub enum CacheError {
         problem: String,
     },
     /// The cache was written by another version of the format.
-    #[error("{} has cache format {found}, but this program reads format {wanted}", path.display())]
+    #[error("{} has cache format {found}, but this program reads formats 1 to {wanted}", path.display())]
     Version {
         /// The manifest.
         path: PathBuf,
         /// The version it has.
         found: u64,
-        /// The version this program reads.
+        /// The newest version this program reads.
         wanted: u64,
     },
     /// The cache does not hold that split.

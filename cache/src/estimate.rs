@@ -168,6 +168,7 @@ impl Sample {
             let examples = input.preprocess(examples).map_err(|error| CacheError::Step {
                 path: file.path.clone(),
                 line: chunk.first_ordinal + 1,
+                exact: false,
                 error: Box::new(error),
             })?;
             let keys = vec![[0; 16]; examples.len()];

@@ -31,6 +31,13 @@ pub(crate) trait BuildInput: Sync {
     fn cache_definition(&self) -> serde_json::Value;
     fn vocabulary_files(&self) -> BTreeMap<String, &[u8]>;
 
+    /// The name of a step, counted from 1.
+    fn step_name(&self, number: usize) -> String {
+        let definition = self.definition();
+        let name = &definition["spec"]["steps"][number - 1]["op"];
+        name.as_str().unwrap_or("step").to_owned()
+    }
+
     /// The source, or that there is none.
     fn needed_source(&self) -> Result<&dyn DataSource, CacheError> {
         self.source().map(Arc::as_ref).ok_or_else(|| CacheError::NoSource { task: self.task().to_owned() })

@@ -53,8 +53,8 @@ pub use crate::error::{CacheError, MissingPieces};
 pub use crate::estimate::Estimate;
 pub use crate::log::{BuildLog, RangesDone, SourceStamp};
 pub use crate::manifest::{
-    CacheManifest, FORMAT_VERSION, ShardEntry, SourceFileEntry, SplitManifest, StorageOrder, StoredFeature,
-    VocabularyFile,
+    CacheManifest, FORMAT_VERSION, NEWEST_FORMAT_VERSION, ShardEntry, SourceFileEntry, SplitManifest,
+    StorageOrder, StoredFeature, VocabularyFile,
 };
 pub use crate::progress::{BuildPhase, BuildProgress, BuildStatus, Commit, NoProgress};
 pub use crate::reader::CachedSplit;
@@ -62,7 +62,8 @@ pub use crate::roster::{WorkerInfo, WorkerState};
 pub use crate::share::{Share, ShareError};
 pub use crate::sources::SourcesNow;
 pub use crate::stats::{
-    BadRowExample, BadRowStatistics, DamagedFile, FeatureStatistics, LengthBucket, SplitStatistics,
+    BadRowExample, BadRowStatistics, DamagedFile, DroppedExamples, FeatureStatistics, LengthBucket,
+    SplitStatistics,
 };
 pub use crate::store::{Cache, CacheDir, CacheInfo, CacheState, Found};
 pub use crate::verify::{Problem, VerifyReport, verify};

@@ -11,8 +11,12 @@ use crate::error::CacheError;
 use crate::layout::MANIFEST;
 use crate::stats::SplitStatistics;
 
-/// The version of the format that this program writes and reads.
+/// The version of the format that definitions are hashed with, and that a cache has which needs nothing newer.
 pub const FORMAT_VERSION: u32 = 1;
+
+/// The newest version of the format that this program reads. A cache has it if it uses what is listed at
+/// [`CacheManifest::needed_version`]; all else about the two versions is the same.
+pub const NEWEST_FORMAT_VERSION: u32 = 2;
 
 /// The word that says what kind of manifest it is.
 const FORMAT: &str = "seqio-cache";
@@ -135,9 +139,15 @@ impl ShardEntry {
 }
 
 impl CacheManifest {
-    /// The word and version of this program.
-    pub(crate) fn format() -> (String, u32) {
-        (FORMAT.to_owned(), FORMAT_VERSION)
+    /// The word that says what kind of manifest it is.
+    pub(crate) fn format() -> String {
+        FORMAT.to_owned()
+    }
+
+    /// The oldest version of the format that has all that this cache uses: 2 for counts of dropped examples, else 1.
+    pub(crate) fn needed_version(&self) -> u32 {
+        let newer = [self.splits.values().any(|split| !split.statistics.dropped.is_empty())];
+        if newer.contains(&true) { NEWEST_FORMAT_VERSION } else { FORMAT_VERSION }
     }
 
     /// Reads the manifest of a cache folder.
@@ -161,8 +171,8 @@ impl CacheManifest {
             return Err(CacheError::NotACache { path: folder.to_owned(), problem });
         }
         let found = value.get("format_version").and_then(serde_json::Value::as_u64).unwrap_or(0);
-        if found != u64::from(FORMAT_VERSION) {
-            return Err(CacheError::Version { path, found, wanted: FORMAT_VERSION.into() });
+        if !(u64::from(FORMAT_VERSION)..=u64::from(NEWEST_FORMAT_VERSION)).contains(&found) {
+            return Err(CacheError::Version { path, found, wanted: NEWEST_FORMAT_VERSION.into() });
         }
         serde_json::from_value(value).map_err(|error| CacheError::damaged(&path, error.to_string()))
     }

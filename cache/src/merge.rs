@@ -30,8 +30,8 @@ use crate::progress::{BuildPhase, Commit, Counters, add};
 use crate::rows::{BatchFill, Geometry, Pick, PickSource, SpillBatch, Target, gather};
 use crate::spill::{Run, RunPlace};
 use crate::stats::{
-    BAD_ROWS_KEPT, BadRowExample, BadRowStatistics, DamagedFile, FeatureStatistics, LengthCounts,
-    SplitStatistics,
+    BAD_ROWS_KEPT, BadRowExample, BadRowStatistics, DamagedFile, DroppedExamples, FeatureStatistics,
+    LengthCounts, SplitStatistics,
 };
 use crate::verify::check_shard;
 use crate::writer::{ShardWriter, TableWriter};
@@ -274,11 +274,15 @@ impl Merge<'_> {
     fn statistics(&self, shards: &[ShardRecord], bytes: u64) -> SplitStatistics {
         let mut counts: BTreeMap<&str, EncodeCounts> = BTreeMap::new();
         let mut bad_rows = BadRowStatistics::default();
+        let mut dropped: BTreeMap<usize, u64> = BTreeMap::new();
         for range in &self.encoded.ranges {
             let file = &self.encoded.files[range.file as usize].name;
             for content in range.parts.parts.iter().map(|part| &part.content) {
                 for (feature, count) in &content.counts {
                     *counts.entry(feature).or_default() += *count;
+                }
+                for (&step, examples) in &content.dropped {
+                    *dropped.entry(step).or_default() += examples;
                 }
                 bad_rows.count += content.bad_rows;
                 if let Some(damage) = &content.damage {
@@ -306,9 +310,16 @@ impl Merge<'_> {
             file_bytes: shards.iter().map(|shard| shard.entry.file_bytes()).sum(),
             features,
             bad_rows,
+            dropped: dropped.into_iter().map(|(step, examples)| self.dropped(step, examples)).collect(),
             seqio: BTreeMap::new(),
         }
         .with_seqio_names()
+    }
+}
+
+impl Merge<'_> {
+    fn dropped(&self, step: usize, examples: u64) -> DroppedExamples {
+        DroppedExamples { step, op: self.context.input.step_name(step), examples }
     }
 }
 

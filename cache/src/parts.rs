@@ -86,6 +86,9 @@ pub(crate) struct PartContent {
     pub(crate) damage: Option<String>,
     /// What the encoders met, by feature.
     pub(crate) counts: BTreeMap<String, EncodeCounts>,
+    /// Examples that steps dropped, by the step's number.
+    #[serde(default)]
+    pub(crate) dropped: BTreeMap<usize, u64>,
 }
 
 impl PartContent {
@@ -111,6 +114,9 @@ impl PartContent {
         self.damage = self.damage.take().or(other.damage);
         for (feature, counts) in other.counts {
             *self.counts.entry(feature).or_default() += counts;
+        }
+        for (step, dropped) in other.dropped {
+            *self.dropped.entry(step).or_default() += dropped;
         }
     }
 

@@ -61,6 +61,9 @@ pub struct SplitStatistics {
     pub features: BTreeMap<String, FeatureStatistics>,
     /// Records that gave no example, and why.
     pub bad_rows: BadRowStatistics,
+    /// Examples that steps dropped, in the order of the steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<DroppedExamples>,
     /// The same under the names that SeqIO's `stats.<split>.json` uses.
     pub seqio: BTreeMap<String, u64>,
 }
@@ -100,6 +103,18 @@ pub struct LengthBucket {
     /// One more than the longest.
     pub below: u64,
     /// How many sequences.
+    pub examples: u64,
+}
+
+/// How many examples a step dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DroppedExamples {
+    /// The step's number in the task, from 1.
+    pub step: usize,
+    /// The step's name.
+    pub op: String,
+    /// How many examples.
     pub examples: u64,
 }
 

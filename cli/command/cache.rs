@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use seqio::{Split, Task};
 use seqio_cache::{
-    BuildReport, Cache, CacheDir, CacheInfo, CacheState, Found, ShareReport, SplitReport, StorageOrder,
-    VerifyReport, WorkerInfo, WorkerState, verify,
+    BuildReport, Cache, CacheDir, CacheInfo, CacheState, DroppedExamples, Found, ShareReport, SplitReport,
+    StorageOrder, VerifyReport, WorkerInfo, WorkerState, verify,
 };
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use crate::args::{
     CacheBuildArgs, CacheCommand, CacheFinishArgs, CacheListArgs, CacheRemoveArgs, CacheVerifyArgs, Json,
 };
 use crate::build::Builder;
-use crate::format::{amount, bytes, count, counted, duration};
+use crate::format::{amount, bytes, count, counted, dropped_in_words, duration};
 use crate::interrupt::Interrupt;
 use crate::output::{Align, Notes, Out, Table};
 use crate::report::WithHint as _;
@@ -49,6 +49,7 @@ struct Built<'a> {
     tokens: u64,
     file_bytes: u64,
     bad_rows: u64,
+    dropped: &'a [DroppedExamples],
 }
 
 impl<'a> Built<'a> {
@@ -65,6 +66,7 @@ impl<'a> Built<'a> {
             tokens: report.statistics.features.values().map(|feature| feature.tokens).sum(),
             file_bytes: report.statistics.file_bytes,
             bad_rows: report.statistics.bad_rows.count,
+            dropped: &report.statistics.dropped,
         }
     }
 }
@@ -172,6 +174,9 @@ fn print_report(
             bytes(built.file_bytes),
             built.folder.display()
         )?;
+        for dropped in built.dropped {
+            writeln!(out, "  {}", dropped_in_words(dropped.step, &dropped.op, dropped.examples))?;
+        }
     }
     Ok(out.flush()?)
 }

@@ -2,11 +2,33 @@
 
 use std::io::Write as _;
 
+use seqio::{Explanation, Step, Task};
+use seqio_cache::{DroppedExamples, Found};
+use serde::Serialize;
+
 use crate::args::ExplainArgs;
+use crate::format::{count, dropped_in_words};
 use crate::output::Out;
 use crate::report::usage;
 use crate::session::Session;
 use crate::value::LengthList;
+
+/// The path, and what is known of it from caches.
+#[derive(Serialize)]
+struct Explained {
+    #[serde(flatten)]
+    explanation: Explanation,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cached: Vec<CachedSplit>,
+}
+
+/// A split that is cached, for a task with steps that drop examples.
+#[derive(Serialize)]
+struct CachedSplit {
+    split: String,
+    examples: u64,
+    dropped: Vec<DroppedExamples>,
+}
 
 /// Runs the command.
 pub(crate) fn run(session: &Session, args: &ExplainArgs, out: &mut Out) -> anyhow::Result<()> {
@@ -14,8 +36,32 @@ pub(crate) fn run(session: &Session, args: &ExplainArgs, out: &mut Out) -> anyho
     let features: Vec<String> = task.features().keys().cloned().collect();
     let lengths = LengthList::resolve(&args.lengths, &features).map_err(usage)?;
     let explanation = seqio::explain(&task, &lengths);
+    let explained = Explained { explanation, cached: cached(session, &task) };
     if args.json.wanted {
-        return out.json(&explanation);
+        return out.json(&explained);
     }
-    Ok(write!(out, "{explanation}")?)
+    write!(out, "{}", explained.explanation)?;
+    for cached in &explained.cached {
+        let dropped = cached.dropped.iter();
+        let dropped = dropped.map(|step| dropped_in_words(step.step, &step.op, step.examples));
+        let dropped: Vec<String> = dropped.collect();
+        let words = if dropped.is_empty() { "no example was dropped".to_owned() } else { dropped.join(", ") };
+        writeln!(out, "\ncached {}: {words}; {} are left", cached.split, count(cached.examples))?;
+    }
+    Ok(())
+}
+
+/// What steps dropped of the splits that are cached, for a task with steps that do.
+fn cached(session: &Session, task: &Task) -> Vec<CachedSplit> {
+    if !task.spec().steps.iter().any(|step| matches!(step, Step::Filter(_))) {
+        return Vec::new();
+    }
+    let cache_dir = session.cache_dir();
+    let of_split = |name: String| {
+        // What cannot be looked for is not shown: the path of the task is what was asked for.
+        let Ok(Found::Fresh { split, .. }) = cache_dir.find(task, &name.parse().ok()?) else { return None };
+        let statistics = &split.split_manifest().statistics;
+        Some(CachedSplit { split: name, examples: statistics.examples, dropped: statistics.dropped.clone() })
+    };
+    task.source().splits().into_iter().filter_map(of_split).collect()
 }

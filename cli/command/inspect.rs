@@ -9,14 +9,15 @@ use arrow::datatypes::{DataType, Int32Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use seqio::{
     Dataset, DatasetConfig, ExampleRow, ExampleStore, InMemoryExamples, OrderKind, ReadChunk, Split,
-    SplitReader, Task,
+    SplitReader, Step, Task,
 };
 use seqio_cache::CachedSplit;
 use serde_json::{Map, Value, json};
 
 use crate::args::{InspectArgs, StageName};
+use crate::format::{count, dropped_in_words};
 use crate::model_row::{ModelRow, rows};
-use crate::output::{Out, Style};
+use crate::output::{Notes, Out, Style};
 use crate::report::usage;
 use crate::session::{Session, check_split, task_of_cache};
 use crate::shape;
@@ -40,6 +41,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs, out: &mut Out) -> anyho
         return model(&mut input, args, out);
     }
     let examples = input.examples(args.num, args.stage)?;
+    input.tell_dropped(out.notes());
     let task = input.task();
     let edits = match args.stage {
         StageName::Raw | StageName::Model => Default::default(),
@@ -108,6 +110,16 @@ impl Input {
     fn task(&self) -> Arc<Task> {
         match self {
             Self::Source(task, _) | Self::Cache(task, _) => Arc::clone(task),
+        }
+    }
+
+    /// Says which examples of those read so far are not shown because a step dropped them.
+    fn tell_dropped(&self, notes: Notes) {
+        let Self::Source(task, reader) = self else { return };
+        for (&step, &examples) in reader.dropped() {
+            let op = task.spec().steps.get(step - 1).map_or("step", Step::op);
+            let read = count(reader.examples_read());
+            notes.note(format!("{} of {read} read so far", dropped_in_words(step, op, examples)));
         }
     }
 

@@ -8,7 +8,7 @@ use seqio_cache::{FeatureStatistics, SplitStatistics};
 use serde::Serialize;
 
 use crate::args::StatsArgs;
-use crate::format::{amount, bytes, count, counted, percent};
+use crate::format::{amount, bytes, count, counted, dropped_in_words, percent};
 use crate::histogram::Histogram;
 use crate::interrupt::Interrupt;
 use crate::output::{Align, Out, Style, Table};
@@ -152,6 +152,9 @@ fn print(stats: &SplitStats, out: &mut Out) -> anyhow::Result<()> {
         for row in bad.first.iter().take(3) {
             writeln!(out, "    {}:{}: {}", row.file, row.row + 1, row.reason)?;
         }
+    }
+    for dropped in &statistics.dropped {
+        writeln!(out, "  {}", dropped_in_words(dropped.step, &dropped.op, dropped.examples))?;
     }
     for damaged in &bad.damaged_files {
         writeln!(out, "  {} could not be read to its end: {}", damaged.file, damaged.damage)?;

@@ -119,6 +119,8 @@ pub struct Examples {
     pub rows: Vec<ExampleRow>,
     /// Sums over the steps run so far, by feature.
     pub counts: BTreeMap<String, EncodeCounts>,
+    /// Examples that steps have dropped so far, by the step's number in the task, from 1.
+    pub dropped: BTreeMap<usize, u64>,
 }
 
 impl Examples {
@@ -128,7 +130,7 @@ impl Examples {
     /// If the numbers of rows differ.
     pub fn new(columns: RecordBatch, rows: Vec<ExampleRow>) -> Self {
         assert_eq!(columns.num_rows(), rows.len(), "every row has an id");
-        Self { columns, rows, counts: BTreeMap::new() }
+        Self { columns, rows, counts: BTreeMap::new(), dropped: BTreeMap::new() }
     }
 
     /// The same rows with other columns: what a one-to-one step returns.

@@ -72,8 +72,9 @@ pub use crate::feature::{Feature, FeatureLengths, Features};
 pub use crate::fingerprint::{Fingerprint, NotAFingerprint, canonical_json};
 pub use crate::locate::Place;
 pub use crate::preprocess::{
-    AppendEos, AppendEosAfterTrim, CustomStep, CustomSteps, Format, PRETOKENIZED_SUFFIX, PreprocessError,
-    Preprocessor, Rekey, Step, StepContext, StepSettings, TokenEdit, Tokenize, Trim, token_type, type_name,
+    AppendEos, AppendEosAfterTrim, CustomStep, CustomSteps, Filter, Format, PRETOKENIZED_SUFFIX,
+    PreprocessError, Preprocessor, Rekey, Select, Step, StepContext, StepSettings, TokenEdit, Tokenize, Trim,
+    token_type, type_name,
 };
 pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
 pub use crate::registry::Registry;
@@ -86,7 +87,7 @@ pub use crate::split::{Split, SplitError, slice_windows};
 pub use crate::task::{
     Boundary, ColumnDefinition, Definition, FeatureSpec, Task, TaskFile, TaskSpec, VocabularyDefinition,
 };
-pub use crate::text::{nearest, quoted};
+pub use crate::text::{lines_in_words, nearest, quoted};
 pub use crate::vocabulary::{
     Arithmetic, ByteVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,
     SpecialId, SpecialIds, SpecialTokensInText, SplitPattern, Vocabulary, VocabularyError, VocabularySpec,

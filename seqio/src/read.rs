@@ -18,6 +18,7 @@ use crate::preprocess::PreprocessError;
 use crate::source::{FileRanges, OnBadRow, RawChunk, RawChunks, SourceError, SourceFile, SourceRange};
 use crate::split::{Split, slice_windows};
 use crate::task::Task;
+use crate::text::lines_in_words;
 
 /// Why a split cannot be read on.
 #[derive(Debug, thiserror::Error)]
@@ -45,12 +46,14 @@ pub enum ReadSplitError {
         damage: String,
     },
     /// A step failed on examples of a file.
-    #[error("{}, records from line {line} on: {error}", path.display())]
+    #[error("{}, {}: {error}", path.display(), lines_in_words(*line, *exact))]
     Step {
         /// The file.
         path: PathBuf,
-        /// The line of the first record of the chunk, counted from 1.
+        /// The line of the record at fault, or else of the first record of the chunk, counted from 1.
         line: u64,
+        /// Whether it is the line of the record at fault.
+        exact: bool,
         /// What the step said.
         #[source]
         error: Box<PreprocessError>,
@@ -76,6 +79,8 @@ pub struct SplitReader {
     chunks: Option<(u32, RawChunks)>,
     raw: bool,
     bad_rows: u64,
+    examples_read: u64,
+    dropped: BTreeMap<usize, u64>,
 }
 
 /// What is still to be read.
@@ -120,7 +125,17 @@ impl SplitReader {
                 None => slice.range((work.file, 0)..=(work.file, u64::MAX)).next().is_some(),
             });
         }
-        Ok(Self { task, files, work, slice, chunks: None, raw: false, bad_rows: 0 })
+        Ok(Self {
+            task,
+            files,
+            work,
+            slice,
+            chunks: None,
+            raw: false,
+            bad_rows: 0,
+            examples_read: 0,
+            dropped: BTreeMap::new(),
+        })
     }
 
     /// Gives the examples as the source has them, before any step.
@@ -137,6 +152,16 @@ impl SplitReader {
     /// Bad records skipped so far.
     pub fn bad_rows(&self) -> u64 {
         self.bad_rows
+    }
+
+    /// Examples of the source that the steps have been given so far.
+    pub fn examples_read(&self) -> u64 {
+        self.examples_read
+    }
+
+    /// Examples that steps have dropped so far, by the step's number, from 1.
+    pub fn dropped(&self) -> &BTreeMap<usize, u64> {
+        &self.dropped
     }
 
     /// The 1-based line, or row, of a file at which the record with this ordinal of a range stands.
@@ -201,16 +226,22 @@ impl SplitReader {
         if examples.is_empty() {
             return Ok(None);
         }
+        self.examples_read += examples.len() as u64;
         let examples = if self.raw {
             examples
         } else {
             self.task.preprocess(examples).map_err(|error| {
                 // The step's own words matter more than a line that cannot be told.
-                let line = self.line_of(range, chunk.first_ordinal).unwrap_or(0);
-                ReadSplitError::Step { path: self.path(file), line, error: Box::new(error) }
+                let exact = error.origins().first().map(|origin| origin.row);
+                let line = self.line_of(range, exact.unwrap_or(chunk.first_ordinal)).unwrap_or(0);
+                let exact = exact.is_some();
+                ReadSplitError::Step { path: self.path(file), line, exact, error: Box::new(error) }
             })?
         };
-        Ok(Some(ReadChunk { range, examples }))
+        for (&step, &count) in &examples.dropped {
+            *self.dropped.entry(step).or_default() += count;
+        }
+        Ok((!examples.is_empty()).then_some(ReadChunk { range, examples }))
     }
 
     fn path(&self, file: u32) -> PathBuf {

@@ -20,3 +20,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
+
+/// Where records are in a file: the line of the one at fault, or where to begin looking for it.
+pub fn lines_in_words(line: u64, exact: bool) -> String {
+    if exact { format!("line {line}") } else { format!("records from line {line} on") }
+}

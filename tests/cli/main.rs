@@ -9,6 +9,7 @@ mod bench;
 mod cache;
 mod explain;
 mod faults;
+mod filter;
 mod find;
 mod inspect;
 mod list;

@@ -102,7 +102,7 @@ fn oversights_are_warned_of() {
     warning: feature `more` is optional, and the examples do not have it
     warning: feature `targets` asks for an EOS, but no step appends one: add `append_eos`, or set `add_eos = false`
     warning: step 3 (`trim`) cuts nothing of `inputs`, `targets` unless a run gives a length: `--lengths inputs=2048`
-    warning: the cache also holds `de`, `en`, which no feature needs: a `rekey` step that leaves them out saves room
+    warning: the cache also holds `de`, `en`, which no feature needs: a `select` or `rekey` step that leaves them out saves room
     warning: no split is named `train`, so none is stored shuffled: name some, `shuffle = [...]`
     "#);
     let spec = self::spec()

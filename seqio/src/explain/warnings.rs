@@ -39,7 +39,7 @@ pub(super) fn warnings(task: &Task, explanation: &Explanation) -> Vec<String> {
     let unused: Vec<&str> = unused.filter(|name| !task.features().contains_key(*name)).collect();
     if !unused.is_empty() {
         warnings.push(format!(
-            "the cache also holds {}, which no feature needs: a `rekey` step that leaves them out saves room",
+            "the cache also holds {}, which no feature needs: a `select` or `rekey` step that leaves them out saves room",
             quoted(unused)
         ));
     }

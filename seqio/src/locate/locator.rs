@@ -74,7 +74,9 @@ impl Locator {
         let step = table.node.get("steps")?.items().get(index)?;
         let mentions =
             |text: &str| names.iter().any(|name| text == name || text.contains(&format!("{{{name}}}")));
-        match step.find_text(&mentions) {
+        // Else in the middle of an expression.
+        let has_word = |text: &str| names.iter().any(|name| is_word_of(name, text));
+        match step.find_text(&mentions).or_else(|| step.find_text(&has_word)) {
             Some(span) => Some(table.text.place(&span)),
             None => self.step(index),
         }
@@ -88,4 +90,12 @@ impl Locator {
             None => self.value(&[Part::Key(key.to_owned())]),
         }
     }
+}
+
+/// Whether `word` stands in `text` with no letter or digit beside it.
+fn is_word_of(word: &str, text: &str) -> bool {
+    let is_free = |beside: Option<char>| beside.is_none_or(|c| !c.is_alphanumeric() && c != '_');
+    text.match_indices(word).any(|(at, found)| {
+        is_free(text[..at].chars().next_back()) && is_free(text[at + found.len()..].chars().next())
+    })
 }

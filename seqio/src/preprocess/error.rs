@@ -56,6 +56,20 @@ pub enum PreprocessError {
         /// Where it came from; who knows the source can turn it into file and line.
         origins: Vec<Origin>,
     },
+    /// An expression fails on one example.
+    #[error("step `{step}`, {setting}: {problem} ({})", row_in_words(example, origins))]
+    Expression {
+        /// The step.
+        step: &'static str,
+        /// Where the expression stands in the step's settings, in words.
+        setting: String,
+        /// What went wrong.
+        problem: String,
+        /// The example.
+        example: ExampleId,
+        /// Where it came from.
+        origins: Vec<Origin>,
+    },
     /// A step of a task failed.
     #[error("task `{task}`, step {number} of {steps}: {error}")]
     InTask {
@@ -97,7 +111,7 @@ impl PreprocessError {
     /// Where the example at fault came from, if one example is at fault.
     pub fn origins(&self) -> &[Origin] {
         match self {
-            Self::Row { origins, .. } => origins,
+            Self::Row { origins, .. } | Self::Expression { origins, .. } => origins,
             Self::InTask { error, .. } => error.origins(),
             _ => &[],
         }

@@ -9,12 +9,15 @@ mod append_eos_after_trim;
 mod columns;
 mod custom;
 mod error;
+mod filter;
 mod format;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod laws;
 mod rekey;
+mod select;
+mod sql;
 mod tokenize;
 mod trim;
 
@@ -34,8 +37,10 @@ pub use self::columns::token_type;
 pub use self::custom::{CustomStep, CustomSteps};
 pub(crate) use self::error::column_names;
 pub use self::error::{PreprocessError, type_name};
+pub use self::filter::Filter;
 pub use self::format::Format;
 pub use self::rekey::Rekey;
+pub use self::select::Select;
 pub use self::tokenize::{PRETOKENIZED_SUFFIX, Tokenize};
 pub use self::trim::Trim;
 use crate::example::Examples;
@@ -165,8 +170,10 @@ macro_rules! steps {
 }
 
 steps! {
+    "filter": Filter, "drops the examples for which an SQL condition does not hold";
+    "select": Select, "keeps some columns, in the order they are listed";
     "rekey": Rekey, "keeps the named columns under new names";
-    "format": Format, "fills columns from templates over other columns";
+    "format": Format, "fills columns from templates or by SQL expressions over other columns";
     "tokenize": Tokenize, "turns the text of every output feature into token ids";
     "append_eos": AppendEos, "ends sequences with EOS";
     "append_eos_after_trim": AppendEosAfterTrim, "cuts sequences to one less than their length and ends them with EOS";
@@ -184,6 +191,26 @@ impl Step {
         match self.settings_value() {
             Ok(Value::Object(settings)) => settings,
             _ => Map::new(),
+        }
+    }
+
+    /// The settings as they count for a fingerprint: SQL without what makes no difference.
+    pub(crate) fn canonical_settings(&self) -> Map<String, Value> {
+        match self {
+            Self::Filter(step) => Self::Filter(Filter::new(sql::canonical_sql(&step.condition))).settings(),
+            Self::Format(step) => Self::Format(step.canonical()).settings(),
+            Self::Select(step) => Self::Select(step.canonical()).settings(),
+            _ => self.settings(),
+        }
+    }
+
+    /// Whether the step can make values that no other step has checked.
+    pub(crate) fn makes_values(&self) -> bool {
+        match self {
+            Self::Format(step) => !step.compute.is_empty(),
+            Self::Select(step) => step.computes(),
+            Self::Custom(_) => true,
+            _ => false,
         }
     }
 

@@ -2,10 +2,15 @@
 //!
 //! ```text
 //! tables (rows by columns) + "SELECT d.text FROM docs d JOIN meta m ON d.id = m.id"   ->   rows, as they come
+//! columns of a row         + "length(text) > 200 AND lang = 'en'"                     ->   true, false or null
 //! ```
 
 #[allow(dead_code, reason = "until its first users are here")]
 mod engine;
 mod error;
+mod expression;
 mod memory;
 mod table;
+mod words;
+
+pub(crate) use self::expression::{Expression, ExpressionError};

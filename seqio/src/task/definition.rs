@@ -6,7 +6,8 @@
 //!
 //! - the format version of the cache;
 //! - of the source: its name (it enters example ids), kind, columns (declared or inferred) and `on_bad_row`;
-//! - the steps above the boundary, in order, each with its settings and its version;
+//! - the steps above the boundary, in order, each with its settings and its version; of SQL neither blanks nor comments
+//!   that make no difference;
 //! - of each feature: its name, its vocabulary (settings and the hash of the file), whether it is required, and, if a
 //!   step above appends EOS, `add_eos`;
 //! - the task's own `lengths`, if a step above depends on them;
@@ -124,7 +125,7 @@ impl Task {
     pub fn cache_definition(&self, format_version: u32) -> Value {
         let above = &self.spec.steps[..self.boundary.above];
         let steps = above.iter().zip(&self.step_versions).map(|(step, version)| {
-            let mut entry = step.settings();
+            let mut entry = step.canonical_settings();
             entry.insert("op".to_owned(), step.op().into());
             entry.insert("version".to_owned(), (*version).into());
             Value::Object(entry)

@@ -138,19 +138,25 @@ impl Task {
             return Err(PreprocessError::NoSource { task: self.name.clone() });
         }
         let mut examples = examples;
+        let mut dropped = std::mem::take(&mut examples.dropped);
         for (place, placed) in self.above.iter().enumerate() {
             let schema = &self.schemas[place + 1];
             let step = placed.step.as_ref();
+            let before = examples.len();
             examples = step.apply(examples, &self.ctx).map_err(|error| self.in_step(placed, error))?;
             if examples.columns.schema_ref() != schema {
                 let problem = "it returned other columns than it promised".to_owned();
                 return Err(self.in_step(placed, PreprocessError::Setting { step: step.name(), problem }));
             }
+            if examples.len() < before {
+                *dropped.entry(placed.index + 1).or_default() += (before - examples.len()) as u64;
+            }
         }
+        examples.dropped = dropped;
         if let Some(last) = self.above.last()
-            && self.spec.steps.iter().any(|step| matches!(step, Step::Custom(_)))
+            && self.spec.steps.iter().any(Step::makes_values)
         {
-            // The steps of the table keep ids in range; nobody knows what others do.
+            // The other steps keep ids in range; nobody knows what these do.
             check_token_ids(last.step.name(), &examples, &self.features)
                 .map_err(|error| self.in_step(last, error))?;
         }
