@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use seqio::{Split, Task};
 use seqio_cache::{
-    BuildConfig, BuildPhase, BuildProgress, BuildReport, BuildStatus, CacheDir, CacheError, RangesDone,
-    Share, ShareReport, SplitReport,
+    BuildConfig, BuildPhase, BuildProgress, BuildReport, BuildStatus, CacheDir, CacheError, Compression,
+    RangesDone, Share, ShareReport, SplitReport,
 };
 
 use crate::args::BuildSettings;
@@ -23,6 +23,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) cache_dir: &'a CacheDir,
     /// Threads, memory, progress.
     pub(crate) settings: &'a BuildSettings,
+    /// How new caches are compressed, if the person said so.
+    pub(crate) compression: Option<Compression>,
     /// Whether to stop.
     pub(crate) interrupt: &'a Interrupt,
     /// Where to tell what happens.
@@ -80,10 +82,12 @@ impl Builder<'_> {
         told: &[String],
         job: impl FnOnce(&BuildConfig, &Watcher) -> Result<T, CacheError>,
     ) -> anyhow::Result<T> {
-        let Self { settings, interrupt, notes, .. } = self;
+        let Self { settings, compression, interrupt, notes, .. } = self;
         let progress = Mutex::new(Progress::new(settings.progress, task.name(), notes.quiet));
         let watcher = Watcher { progress, notes, told: told.to_vec() };
-        let done = job(&build_config(settings, interrupt), &watcher);
+        let mut config = build_config(settings, interrupt);
+        config.compression = compression;
+        let done = job(&config, &watcher);
         watcher.end(done.is_ok());
         done.map_err(|error| match error {
             CacheError::Interrupted { .. } => {

@@ -86,11 +86,13 @@ impl Session {
         interrupt: &Interrupt,
         notes: Notes,
     ) -> anyhow::Result<Opened> {
-        match (wanted.cache, wanted.task) {
-            (Some(folder), task) => open_folder(folder, task, wanted.split, notes),
-            (None, Some(task)) => self.open_task(task, wanted.split, settings, interrupt, notes),
-            (None, None) => Err(usage("name a task, or a cache folder with `--cache DIR`")),
-        }
+        let opened = match (wanted.cache, wanted.task) {
+            (Some(folder), task) => open_folder(folder, task, wanted.split, notes)?,
+            (None, Some(task)) => self.open_task(task, wanted.split, settings, interrupt, notes)?,
+            (None, None) => return Err(usage("name a task, or a cache folder with `--cache DIR`")),
+        };
+        opened.split.set_decompressed_bytes(settings.memory.0 / 2);
+        Ok(opened)
     }
 
     fn open_task(
@@ -157,7 +159,7 @@ impl Session {
         if wanted.is_empty() {
             return Ok(());
         }
-        let builder = Builder { cache_dir: &cache_dir, settings, interrupt, notes };
+        let builder = Builder { cache_dir: &cache_dir, settings, compression: None, interrupt, notes };
         builder.build(task, &wanted, &told).map(drop)
     }
 

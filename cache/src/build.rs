@@ -18,6 +18,7 @@ use seqio::{FileRanges, Split};
 
 use crate::columns::StoredColumns;
 use crate::commit::{self, Durability};
+use crate::compression::Compression;
 use crate::digest::split_digest;
 use crate::encode::{BuildContext, encode_split, encoded_split};
 use crate::error::CacheError;
@@ -35,7 +36,7 @@ use crate::progress::{BuildPhase, BuildProgress, Commit, Counters};
 use crate::roster::Roster;
 use crate::rows::Geometry;
 use crate::stats::SplitStatistics;
-use crate::store::{CacheDir, Located, folder_bytes, remove_folder, short_fingerprint};
+use crate::store::{Cache, CacheDir, Located, folder_bytes, remove_folder, short_fingerprint};
 
 /// Bytes of spills and shards for each byte of text, at most, but for odd tasks.
 const MOST_CACHE_BYTES: u64 = 10;
@@ -49,6 +50,8 @@ pub struct BuildConfig {
     pub memory_bytes: u64,
     /// Take the lock of a job on another machine that did not end in peace.
     pub take_over: bool,
+    /// How new caches are compressed. `None`: not at all, and an existing cache is right in either form.
+    pub compression: Option<Compression>,
     /// Set by someone else to stop the job at the next chance.
     pub cancel: Arc<AtomicBool>,
     pub(crate) geometry: Geometry,
@@ -60,6 +63,7 @@ impl Default for BuildConfig {
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             memory_bytes: 1 << 30,
             take_over: false,
+            compression: None,
             cancel: Arc::default(),
             geometry: Geometry::default(),
         }
@@ -114,7 +118,7 @@ pub(crate) fn build_splits(
     let fingerprint = short_fingerprint(input);
     let _lock = Roster { folder: &folder, fingerprint: &fingerprint }.take_all(config.take_over)?;
 
-    let (mut reports, wanted) = wanted_splits(root, input, splits, progress)?;
+    let (mut reports, wanted) = wanted_splits(root, input, splits, config, progress)?;
     if !wanted.is_empty() {
         let pool = thread_pool(config, &folder)?;
         let context = BuildContext {
@@ -123,6 +127,7 @@ pub(crate) fn build_splits(
             geometry: config.geometry,
             pool: &pool,
             memory: config.memory_bytes,
+            compression: config.compression.unwrap_or_default(),
             cancel: &config.cancel,
         };
         let job = Job { context, config, progress, missing, folder: &folder, started: unix_seconds() };
@@ -139,6 +144,7 @@ pub(crate) fn wanted_splits(
     root: &CacheDir,
     input: &dyn BuildInput,
     splits: &[Split],
+    config: &BuildConfig,
     progress: &dyn BuildProgress,
 ) -> Result<(BTreeMap<String, SplitReport>, Vec<Split>), CacheError> {
     let mut reports: BTreeMap<String, SplitReport> = BTreeMap::new();
@@ -147,6 +153,7 @@ pub(crate) fn wanted_splits(
         match root.locate(input, split)? {
             Located::Fresh { cache, notice } => {
                 let name = split.to_string();
+                let notice = notice.or_else(|| other_form(&cache, &name, config.compression));
                 let report = SplitReport {
                     folder: cache.folder().to_owned(),
                     was_fresh: true,
@@ -198,6 +205,18 @@ pub(crate) fn check_space(
     };
     estimate.peak_bytes = estimate.peak_bytes.saturating_sub(folder_bytes(building));
     estimate.check_space(folder)
+}
+
+/// Says that a split is cached in another form than is asked for, and how to change that.
+fn other_form(cache: &Cache, split: &str, wanted: Option<Compression>) -> Option<String> {
+    let manifest = cache.manifest();
+    let wanted = wanted.filter(|wanted| *wanted != manifest.compression)?;
+    let (task, form) = (&manifest.task, manifest.compression.words());
+    Some(format!(
+        "`{task}`, split `{split}`, is cached {form}; `seqio cache convert {task} --compress {}` rewrites the cache \
+         without encoding anything again",
+        wanted.name()
+    ))
 }
 
 struct Job<'a> {
@@ -318,6 +337,7 @@ impl Job<'_> {
             cache_fingerprint: input.fingerprint().to_string(),
             source_digest: hex(&source_digest),
             cache_seed: input.cache_seed(),
+            compression: self.context.compression,
             definition: input.definition(),
             cache_definition: input.cache_definition(),
             vocabulary_files: self.store_vocabularies(staged)?,

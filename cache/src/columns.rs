@@ -17,6 +17,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int32Type, Schema, Sch
 use seqio::{ExampleRow, Origin};
 
 use crate::error::CacheError;
+use crate::manifest::StoredFeature;
 
 /// The column of example ids.
 pub(crate) const ID: &str = "_id";
@@ -91,6 +92,24 @@ impl StoredColumns {
         let shard = Arc::new(Schema::new(fields.clone()));
         fields.push(Arc::new(Field::new(KEY, DataType::FixedSizeBinary(16), false)));
         Ok(Self { shard, spill: Arc::new(Schema::new(fields)), tokens, num_task_columns })
+    }
+
+    /// The columns of an existing cache; `None` if a token feature is not among them.
+    pub(crate) fn of_shard(shard: &SchemaRef, features: &BTreeMap<String, StoredFeature>) -> Option<Self> {
+        let token = |(name, feature): (&String, &StoredFeature)| {
+            let vocab_size = usize::try_from(feature.vocab_size).ok()?;
+            Some(TokenColumn { name: name.clone(), index: shard.index_of(name).ok()?, vocab_size })
+        };
+        let tokens = features.iter().map(token).collect::<Option<Vec<_>>>()?;
+        let num_task_columns = shard.index_of(ID).ok()?;
+        let mut fields: Vec<FieldRef> = shard.fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(KEY, DataType::FixedSizeBinary(16), false)));
+        Some(Self {
+            shard: Arc::clone(shard),
+            spill: Arc::new(Schema::new(fields)),
+            tokens,
+            num_task_columns,
+        })
     }
 
     /// Brings examples into the form of a spill. `keys` has one sort key for each row.

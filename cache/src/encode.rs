@@ -19,6 +19,7 @@ use rayon::prelude::*;
 use seqio::{BadRow, DataSource, Examples, FileRanges, ParsedChunk, RawChunk, RawRecords, SourceRange};
 
 use crate::columns::StoredColumns;
+use crate::compression::Compression;
 use crate::digest::{chunk_digest, text_file_digest, whole_file_digest};
 use crate::error::CacheError;
 use crate::input::{BuildInput, RangeKey, ReadJob, SplitPlan};
@@ -43,6 +44,8 @@ pub(crate) struct BuildContext<'a> {
     pub(crate) geometry: Geometry,
     pub(crate) pool: &'a rayon::ThreadPool,
     pub(crate) memory: u64,
+    /// Of shards; spills are not compressed.
+    pub(crate) compression: Compression,
     pub(crate) cancel: &'a AtomicBool,
 }
 

@@ -5,7 +5,8 @@
 //! <root>/<task>/.building-<fingerprint>/         one that is being built
 //!     cache/                                     files as they will be in the cache
 //!     <split>.work/                              spills, and a record of each thing committed
-//! <root>/<task>/.lock-<fingerprint>              held by the job that builds
+//! <root>/<task>/.converting-<cache>/             the same cache, compressed or decompressed, before it takes its place
+//! <root>/<task>/.lock-<fingerprint>              held by the job that builds or converts
 //! <root>/<task>/.lock-<fingerprint>.worker-1-of-4  held by one of several workers
 //! ```
 
@@ -24,6 +25,7 @@ pub(crate) const STAGED: &str = "cache";
 
 const BUILDING: &str = ".building-";
 const REMOVED: &str = ".removed-";
+const CONVERTING: &str = ".converting-";
 
 /// The folder of a task's caches.
 pub(crate) fn task_folder(root: &Path, task: &str) -> PathBuf {
@@ -40,6 +42,21 @@ pub(crate) fn is_cache_folder(name: &str) -> bool {
     name.split_once('-').is_some_and(|(fingerprint, digest)| {
         [fingerprint, digest].iter().all(|part| part.len() == 16 && is_hex(part))
     })
+}
+
+/// The fingerprint's short form in the name of a finished cache.
+pub(crate) fn cache_fingerprint(name: &str) -> Option<&str> {
+    name.split_once('-').map(|(fingerprint, _)| fingerprint)
+}
+
+/// The name of the folder in which a cache is brought into another form.
+pub(crate) fn converting_folder(cache: &str) -> String {
+    format!("{CONVERTING}{cache}")
+}
+
+/// Whether a folder is one in which a cache is brought into another form.
+pub(crate) fn is_converting_folder(name: &str) -> bool {
+    name.starts_with(CONVERTING)
 }
 
 /// The name of the folder in which a cache is built.

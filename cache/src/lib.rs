@@ -9,14 +9,17 @@
 //! 2. [`CacheDir::find`] gives a split of a task if definition and sources are as they were, and says what changed if
 //!    not. A stale cache is never read silently.
 //! 3. [`CachedSplit`] reads it in place, by any number of threads, as an [`ExampleStore`](seqio::ExampleStore).
-//! 4. [`verify`] checks every byte; [`CacheDir::remove`] deletes it. Nothing else ever deletes a finished cache, and
-//!    nothing changes one.
+//! 4. [`verify`] checks every byte; [`CacheDir::convert`] puts the same examples, compressed or not, in its place;
+//!    [`CacheDir::remove`] deletes it. Nothing else ever deletes a finished cache, and nothing changes one.
 //!
 //! The format is specified in `FORMAT.md`, so that a stranger can read a cache with pyarrow alone.
 
 mod build;
 mod columns;
 mod commit;
+mod compression;
+mod convert;
+mod decoded;
 mod digest;
 mod encode;
 mod error;
@@ -49,6 +52,8 @@ mod worker;
 mod writer;
 
 pub use crate::build::{BuildConfig, BuildReport, SplitReport};
+pub use crate::compression::Compression;
+pub use crate::convert::Converted;
 pub use crate::error::{CacheError, MissingPieces};
 pub use crate::estimate::Estimate;
 pub use crate::log::{BuildLog, RangesDone, SourceStamp};

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{self, Durability};
+use crate::compression::Compression;
 use crate::error::CacheError;
 use crate::layout::MANIFEST;
 use crate::stats::SplitStatistics;
@@ -37,6 +38,9 @@ pub struct CacheManifest {
     pub source_digest: String,
     /// The seed of the order in which shuffled splits are stored.
     pub cache_seed: u64,
+    /// How its batches are compressed.
+    #[serde(default, skip_serializing_if = "Compression::is_none")]
+    pub compression: Compression,
     /// The definition, whole.
     pub definition: serde_json::Value,
     /// The part of it that decides the cache's bytes: what the fingerprint is the hash of.
@@ -144,9 +148,13 @@ impl CacheManifest {
         FORMAT.to_owned()
     }
 
-    /// The oldest version of the format that has all that this cache uses: 2 for counts of dropped examples, else 1.
+    /// The oldest version of the format that has all that this cache uses: 2 for compressed batches and for counts of
+    /// dropped examples, else 1.
     pub(crate) fn needed_version(&self) -> u32 {
-        let newer = [self.splits.values().any(|split| !split.statistics.dropped.is_empty())];
+        let newer = [
+            !self.compression.is_none(),
+            self.splits.values().any(|split| !split.statistics.dropped.is_empty()),
+        ];
         if newer.contains(&true) { NEWEST_FORMAT_VERSION } else { FORMAT_VERSION }
     }
 

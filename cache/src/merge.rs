@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::columns::StoredColumns;
 use crate::commit::{self, Durability};
+use crate::compression::Compression;
 use crate::encode::{BuildContext, Encoded, EncodedRange};
 use crate::error::CacheError;
 use crate::layout::{hex, shard_stem};
@@ -66,7 +67,7 @@ pub(crate) fn merge_split(
         count,
         layout: Layout::Source,
         encoded,
-        inputs: inputs_digest(split, shuffled, encoded),
+        inputs: inputs_digest(split, shuffled, context.compression, encoded),
         work,
         staged,
         counters,
@@ -142,7 +143,7 @@ impl Merge<'_> {
         }
         let mut rows = self.rows_of(shard)?;
         let columns = self.context.columns;
-        let mut writer = ShardWriter::create(self.staged, &stem, columns)?;
+        let mut writer = ShardWriter::create(self.staged, &stem, columns, self.context.compression)?;
         let batches_ahead = self.batches_ahead(at_once);
         loop {
             self.check_cancelled()?;
@@ -324,9 +325,9 @@ impl Merge<'_> {
 }
 
 /// A hash of all that decides the shards of a split, so that those of another state of the sources are not reused.
-fn inputs_digest(split: &str, shuffled: bool, encoded: &Encoded) -> String {
+fn inputs_digest(split: &str, shuffled: bool, compression: Compression, encoded: &Encoded) -> String {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(format!("{split}\n{shuffled}\n").as_bytes());
+    hasher.update(format!("{split}\n{shuffled}\n{}\n", compression.name()).as_bytes());
     for range in &encoded.ranges {
         let Some(first) = range.parts.parts.first() else { continue };
         let rows = range.parts.sum(|part| part.rows);

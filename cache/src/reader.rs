@@ -5,6 +5,7 @@
 //! ```
 //!
 //! Lengths of files, sums, lengths and footers are checked when the split is opened, a batch when it is first touched.
+//! Compressed batches are decompressed when they are needed, ids apart from identities, and kept as far as memory goes.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use rayon::prelude::*;
 use seqio::{ExampleId, ExampleStore, Origin, StoreError};
 
 use crate::columns::{ID, ORIGIN};
+use crate::decoded::{DEFAULT_LIMIT, Decoded};
 use crate::error::CacheError;
 use crate::layout::shard_file;
 use crate::manifest::{CacheManifest, ShardEntry, SplitManifest};
@@ -42,6 +44,8 @@ pub struct CachedSplit {
     /// Number of the first example of each shard, and of one past the last.
     firsts: Vec<u64>,
     shards: Vec<Shard>,
+    /// The batches of a compressed split: ids at 2 n, identities at 2 n + 1.
+    decompressed: Option<Decoded<Content>>,
     tokens_read: ThreadCounters,
 }
 
@@ -54,11 +58,18 @@ impl CachedSplit {
     ) -> Result<Self, CacheError> {
         let entry = manifest.split(folder, split)?;
         let features: Vec<String> = manifest.features.keys().cloned().collect();
-        let shards: Vec<Shard> = entry
+        let mut shards: Vec<Shard> = entry
             .shards
             .par_iter()
             .map(|shard| Shard::open(folder, shard, &features))
             .collect::<Result<_, _>>()?;
+        let mut batches = 0;
+        for shard in &mut shards {
+            shard.first_batch = batches;
+            batches += shard.sums.len();
+        }
+        let decompressed =
+            (!manifest.compression.is_none()).then(|| Decoded::new(2 * batches, DEFAULT_LIMIT));
         let mut firsts = vec![0];
         for shard in &entry.shards {
             firsts.push(firsts[firsts.len() - 1] + shard.examples);
@@ -72,8 +83,19 @@ impl CachedSplit {
             features,
             firsts,
             shards,
+            decompressed,
             tokens_read: ThreadCounters::default(),
         })
+    }
+
+    /// Sets the memory for decompressed batches, in bytes. Without compression nothing is kept.
+    pub fn set_decompressed_bytes(&self, bytes: u64) {
+        self.decompressed.iter().for_each(|decompressed| decompressed.set_limit(bytes));
+    }
+
+    /// How often the ids or the identities of a batch have been decompressed so far, by all threads.
+    pub fn batches_decompressed(&self) -> u64 {
+        self.decompressed.as_ref().map_or(0, Decoded::made)
     }
 
     /// The folder of the cache.
@@ -124,8 +146,7 @@ impl CachedSplit {
             let (shard, row) = self.locate(next);
             let shard = &self.shards[shard];
             let (batch, row) = shard.locate(row);
-            shard.touch(batch)?;
-            let rows = shard.all.batch(batch)?;
+            let rows = shard.whole_batch(batch)?;
             let length = (rows.num_rows() - row).min((end - next) as usize);
             parts.push(widened(&schema, &rows.slice(row, length))?);
             next += length as u64;
@@ -152,13 +173,25 @@ impl CachedSplit {
         Err(StoreError { problem })
     }
 
-    /// The batch of an example, checked, and the row in it.
-    fn row(&self, example: u64) -> Result<(&Batch, usize), StoreError> {
+    /// Gives `use_row` the batch of an example, checked, and the row in it.
+    fn row<T>(
+        &self,
+        example: u64,
+        part: Part,
+        use_row: impl FnOnce(&Content, usize) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         self.check(example)?;
         let (shard, row) = self.locate(example);
         let shard = &self.shards[shard];
         let (batch, row) = shard.locate(row);
-        Ok((shard.touch(batch)?, row))
+        match &self.decompressed {
+            None => use_row(shard.in_place(batch, part)?, row),
+            Some(decompressed) => {
+                let slot = 2 * (shard.first_batch + batch) + part as usize;
+                let content = decompressed.get(slot, || shard.decompressed(batch, part))?;
+                use_row(&content, row)
+            }
+        }
     }
 }
 
@@ -197,68 +230,83 @@ impl ExampleStore for CachedSplit {
         from: usize,
         out: &mut [i32],
     ) -> Result<(), StoreError> {
-        let (batch, row) = self.row(example)?;
-        let lists = &batch.tokens[feature];
-        let span = lists.span(row);
-        let start = span.start + from;
-        let end = start + out.len();
-        if end > span.end {
-            let problem = format!(
-                "ids {from}..{} of feature `{}` of example {example} are asked for, but it has {}",
-                from + out.len(),
-                self.features[feature],
-                span.len()
-            );
-            return Err(StoreError { problem });
-        }
-        match &lists.values {
-            TokenValues::Narrow(ids) => {
-                out.iter_mut().zip(&ids[start..end]).for_each(|(out, &id)| *out = i32::from(id));
+        self.row(example, Part::Tokens, |content, row| {
+            let lists = &content.tokens[feature];
+            let span = lists.span(row);
+            let start = span.start + from;
+            let end = start + out.len();
+            if end > span.end {
+                let problem = format!(
+                    "ids {from}..{} of feature `{}` of example {example} are asked for, but it has {}",
+                    from + out.len(),
+                    self.features[feature],
+                    span.len()
+                );
+                return Err(StoreError { problem });
             }
-            TokenValues::Wide(ids) => {
-                out.iter_mut().zip(&ids[start..end]).for_each(|(out, &id)| *out = id as i32);
+            match &lists.values {
+                TokenValues::Narrow(ids) => {
+                    out.iter_mut().zip(&ids[start..end]).for_each(|(out, &id)| *out = i32::from(id));
+                }
+                TokenValues::Wide(ids) => {
+                    out.iter_mut().zip(&ids[start..end]).for_each(|(out, &id)| *out = id as i32);
+                }
             }
-        }
-        self.tokens_read.add(out.len() as u64 * self.id_bytes[feature]);
-        Ok(())
+            self.tokens_read.add(out.len() as u64 * self.id_bytes[feature]);
+            Ok(())
+        })
     }
 
     fn id(&self, example: u64) -> Result<ExampleId, StoreError> {
-        let (batch, row) = self.row(example)?;
-        let mut id = [0; 16];
-        id.copy_from_slice(&batch.ids[16 * row..16 * (row + 1)]);
-        Ok(ExampleId(id))
+        self.row(example, Part::Identity, |content, row| {
+            let mut id = [0; 16];
+            id.copy_from_slice(&content.ids[16 * row..16 * (row + 1)]);
+            Ok(ExampleId(id))
+        })
     }
 
     fn origins(&self, example: u64) -> Result<Vec<Origin>, StoreError> {
-        let (batch, row) = self.row(example)?;
-        Ok(batch.origins.get(row).collect())
+        self.row(example, Part::Identity, |content, row| {
+            Ok(content.origins.iter().flat_map(|origins| origins.get(row)).collect())
+        })
     }
 }
 
-/// A shard: its columns that are read all the time, all its columns, its lengths, and its batches as they are touched.
+/// The columns of a batch that are read together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Ids of the token features.
+    Tokens = 0,
+    /// `_id` and `_origin`.
+    Identity = 1,
+}
+
+/// A shard: its columns that are read together, all its columns, its lengths, and its batches as they are touched.
 #[derive(Debug)]
 struct Shard {
-    hot: Table,
+    tokens: Table,
+    identity: Table,
     all: Table,
     /// Places of the token features among the columns.
     token_columns: Vec<usize>,
     lengths: ScalarBuffer<u32>,
     examples: usize,
     sums: Vec<BatchSum>,
+    /// Number of its first batch among those of the split.
+    first_batch: usize,
     /// First row of each batch.
     batch_firsts: Vec<u32>,
     /// The batch that has row 0, 1,024, 2,048, ...
     steps: Vec<u32>,
-    batches: Vec<OnceLock<Result<Batch, String>>>,
+    batches: Vec<[OnceLock<Result<Content, String>>; 2]>,
 }
 
-/// A batch that has been checked and decoded: everything points into the map.
+/// One part of a batch that has been checked and decoded. If it is not compressed everything points into the map.
 #[derive(Debug)]
-struct Batch {
+struct Content {
     tokens: Vec<TokenLists>,
     ids: ScalarBuffer<u8>,
-    origins: OriginLists,
+    origins: Option<OriginLists>,
 }
 
 impl Shard {
@@ -272,14 +320,7 @@ impl Shard {
             }
         }
         let sums = read_sums(folder, entry)?;
-        let all = Table::open(&path)?;
-        let fits = all.num_batches() == sums.batches.len()
-            && sums.batches.iter().enumerate().all(|(index, batch)| {
-                all.batch_place(index) == (batch.offset as usize, batch.length as usize)
-            });
-        if !fits || sum(all.head()) != sums.head || sum(all.tail()) != sums.tail {
-            return Err(CacheError::damaged(&path, "the checksum of its head or footer is wrong"));
-        }
+        let all = Table::open_summed(&path, &sums)?;
         let examples = usize::try_from(entry.examples).expect("a shard's lengths fit into memory");
         let lengths = map_file(&lengths_path)?;
         if lengths.len() != 4 * examples * features.len() || sum(&lengths) != sums.lengths {
@@ -294,12 +335,14 @@ impl Shard {
             token_columns
                 .push(index.map_err(|_| CacheError::damaged(&path, format!("no column `{feature}`")))?);
         }
-        let mut hot_columns = token_columns.clone();
+        let mut identity_columns = Vec::new();
         for name in [ID, ORIGIN] {
             let index = all.schema().index_of(name);
-            hot_columns.push(index.map_err(|_| CacheError::damaged(&path, format!("no column `{name}`")))?);
+            identity_columns
+                .push(index.map_err(|_| CacheError::damaged(&path, format!("no column `{name}`")))?);
         }
-        let hot = Table::open(&path)?.with_columns(hot_columns);
+        let tokens = all.with_columns(token_columns.clone());
+        let identity = all.with_columns(identity_columns);
         let mut batch_firsts = Vec::with_capacity(sums.batches.len());
         let mut steps = Vec::new();
         let mut first = 0usize;
@@ -316,14 +359,16 @@ impl Shard {
                 format!("its batches have {first} rows instead of {examples}"),
             ));
         }
-        let batches = sums.batches.iter().map(|_| OnceLock::new()).collect();
+        let batches = sums.batches.iter().map(|_| Default::default()).collect();
         Ok(Self {
-            hot,
+            tokens,
+            identity,
             all,
             token_columns,
             lengths,
             examples,
             sums: sums.batches,
+            first_batch: 0,
             batch_firsts,
             steps,
             batches,
@@ -343,35 +388,77 @@ impl Shard {
         (batch, row - self.batch_firsts[batch] as usize)
     }
 
-    /// The batch, checked the first time.
-    fn touch(&self, batch: usize) -> Result<&Batch, CacheError> {
-        let checked = self.batches[batch].get_or_init(|| self.open_batch(batch));
-        checked
-            .as_ref()
-            .map_err(|problem| CacheError::damaged(self.all.path(), format!("batch {batch}: {problem}")))
+    /// A part of a batch that is not compressed, checked and decoded the first time.
+    fn in_place(&self, batch: usize, part: Part) -> Result<&Content, CacheError> {
+        let content = self.batches[batch][part as usize].get_or_init(|| self.content(batch, part));
+        content.as_ref().map_err(|problem| self.damaged(batch, problem))
     }
 
-    fn open_batch(&self, batch: usize) -> Result<Batch, String> {
-        let entry = &self.sums[batch];
-        if sum(self.all.batch_bytes(batch)) != entry.sum {
-            return Err("its checksum is wrong".to_owned());
+    /// All columns of a batch, checked.
+    fn whole_batch(&self, batch: usize) -> Result<RecordBatch, CacheError> {
+        let rows = self.check(batch).and_then(|()| self.rows(&self.all, batch));
+        rows.map_err(|problem| self.damaged(batch, &problem))
+    }
+
+    fn damaged(&self, batch: usize, problem: &str) -> CacheError {
+        CacheError::damaged(self.all.path(), format!("batch {batch}: {problem}"))
+    }
+
+    fn check(&self, batch: usize) -> Result<(), String> {
+        match sum(self.all.batch_bytes(batch)) == self.sums[batch].sum {
+            true => Ok(()),
+            false => Err("its checksum is wrong".to_owned()),
         }
-        let rows = self.hot.batch(batch).map_err(|error| error.to_string())?;
+    }
+
+    fn rows(&self, table: &Table, batch: usize) -> Result<RecordBatch, String> {
+        let (rows, expected) =
+            (table.batch(batch).map_err(|error| error.to_string())?, self.sums[batch].rows);
+        match rows.num_rows() == expected as usize {
+            true => Ok(rows),
+            false => Err(format!("it has {} rows instead of {expected}", rows.num_rows())),
+        }
+    }
+
+    /// A part of a batch, checked and decoded.
+    fn content(&self, batch: usize, part: Part) -> Result<Content, String> {
+        self.check(batch)?;
         let other_columns = || "it has other columns than the manifest says".to_owned();
-        if rows.num_rows() != entry.rows as usize {
-            return Err(format!("it has {} rows instead of {}", rows.num_rows(), entry.rows));
+        match part {
+            Part::Tokens => {
+                let rows = self.rows(&self.tokens, batch)?;
+                let mut tokens = Vec::with_capacity(self.token_columns.len());
+                for &index in &self.token_columns {
+                    let column = rows.column_by_name(self.all.schema().field(index).name());
+                    tokens.push(column.and_then(TokenLists::of).ok_or_else(other_columns)?);
+                }
+                Ok(Content { tokens, ids: ScalarBuffer::from(Vec::new()), origins: None })
+            }
+            Part::Identity => {
+                let rows = self.rows(&self.identity, batch)?;
+                let column = |name: &str| rows.column_by_name(name).ok_or_else(other_columns);
+                let ids = column(ID)?.as_fixed_size_binary_opt().filter(|ids| ids.value_length() == 16);
+                let ids = ids.ok_or_else(other_columns)?;
+                let ids = ScalarBuffer::<u8>::from(ids.values().slice_with_length(0, 16 * rows.num_rows()));
+                let origins = OriginLists::of(column(ORIGIN)?).ok_or_else(other_columns)?;
+                Ok(Content { tokens: Vec::new(), ids, origins: Some(origins) })
+            }
         }
-        let column = |name: &str| rows.column_by_name(name).ok_or_else(other_columns);
-        let mut tokens = Vec::with_capacity(self.token_columns.len());
-        for &index in &self.token_columns {
-            let name = self.all.schema().field(index).name();
-            tokens.push(TokenLists::of(column(name)?).ok_or_else(other_columns)?);
-        }
-        let ids = column(ID)?.as_fixed_size_binary_opt().filter(|ids| ids.value_length() == 16);
-        let ids = ids.ok_or_else(other_columns)?;
-        let ids = ScalarBuffer::<u8>::from(ids.values().slice_with_length(0, 16 * rows.num_rows()));
-        let origins = OriginLists::of(column(ORIGIN)?).ok_or_else(other_columns)?;
-        Ok(Batch { tokens, ids, origins })
+    }
+
+    /// A part of a compressed batch, and the bytes that it takes in memory.
+    fn decompressed(&self, batch: usize, part: Part) -> Result<(Content, u64), CacheError> {
+        let content = self.content(batch, part).map_err(|problem| self.damaged(batch, &problem))?;
+        let bytes = content.memory();
+        Ok((content, bytes))
+    }
+}
+
+impl Content {
+    /// Bytes held in memory, about.
+    fn memory(&self) -> u64 {
+        let tokens: u64 = self.tokens.iter().map(TokenLists::memory).sum();
+        tokens + self.ids.len() as u64 + self.origins.as_ref().map_or(0, OriginLists::memory)
     }
 }
 

@@ -93,6 +93,15 @@ impl TokenLists {
         Some(Self { offsets: lists.offsets().clone(), values })
     }
 
+    /// Bytes held in memory.
+    pub(crate) fn memory(&self) -> u64 {
+        let values = match &self.values {
+            TokenValues::Narrow(ids) => 2 * ids.len(),
+            TokenValues::Wide(ids) => 4 * ids.len(),
+        };
+        (4 * self.offsets.len() + values) as u64
+    }
+
     /// Where a row's ids are among the values.
     pub(crate) fn span(&self, row: usize) -> std::ops::Range<usize> {
         self.offsets[row] as usize..self.offsets[row + 1] as usize
@@ -126,6 +135,11 @@ impl OriginLists {
             offset: long(2)?,
             length: long(3)?,
         })
+    }
+
+    /// Bytes held in memory.
+    pub(crate) fn memory(&self) -> u64 {
+        (4 * self.offsets.len() + 28 * self.row.len()) as u64
     }
 
     /// The origins of a row.

@@ -11,8 +11,8 @@ use crate::digest::digest_like;
 use crate::error::CacheError;
 use crate::input::BuildInput;
 use crate::layout::{
-    STAGED, building_fingerprint, is_cache_folder, is_removed_folder, removed_folder, short_hex,
-    split_of_work_folder, task_folder, work_folder,
+    STAGED, building_fingerprint, is_cache_folder, is_converting_folder, is_removed_folder, removed_folder,
+    short_hex, split_of_work_folder, task_folder, work_folder,
 };
 use crate::log::{BuildLog, SourceStamp};
 use crate::manifest::{CacheManifest, SplitManifest};
@@ -213,7 +213,9 @@ impl CacheDir {
         }
         let _lock = match building_fingerprint(name) {
             Some(fingerprint) => Some(Roster { folder: parent, fingerprint }.take_all(false)?),
-            None if is_cache_folder(name) || is_removed_folder(name) => None,
+            None if [is_cache_folder, is_removed_folder, is_converting_folder].iter().any(|is| is(name)) => {
+                None
+            }
             None => return Err(not_a_cache("its name is not that of a cache")),
         };
         let bytes = folder_bytes(folder);
@@ -279,6 +281,10 @@ fn list_folder(folder: &Path, found: &mut Vec<CacheInfo>) -> Result<(), CacheErr
             CacheState::Unfinished { running: roster.is_at_work(), splits, workers }
         } else if is_removed_folder(name) {
             CacheState::Unreadable("a job died while it deleted this".to_owned())
+        } else if is_converting_folder(name) {
+            CacheState::Unreadable(
+                "a job that converts a cache works here, or died; the cache itself is whole".to_owned(),
+            )
         } else {
             if !name.starts_with('.') {
                 list_folder(&path, found)?;

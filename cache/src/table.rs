@@ -8,10 +8,11 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::reader::{FileDecoder, read_footer_length};
-use arrow::ipc::{Block, root_as_footer};
+use arrow::ipc::{Block, MetadataVersion, root_as_footer};
 
 use crate::error::CacheError;
 use crate::mapped::map_file;
+use crate::writer::{Sum, Sums, sum};
 
 /// Bytes at the end of a file: the footer's length and the magic word.
 const TRAILER: usize = 10;
@@ -21,8 +22,9 @@ const TRAILER: usize = 10;
 pub(crate) struct Table {
     path: PathBuf,
     bytes: Buffer,
-    blocks: Vec<BlockPlace>,
+    blocks: Arc<[BlockPlace]>,
     schema: SchemaRef,
+    version: MetadataVersion,
     decoder: FileDecoder,
 }
 
@@ -43,7 +45,31 @@ impl BlockPlace {
 impl Table {
     /// Maps a file and reads its footer, no batch.
     pub(crate) fn open(path: &Path) -> Result<Self, CacheError> {
+        Self::of(path, map_file(path)?)
+    }
+
+    /// The same for a file of a shard, whose head and footer are checked before anything in them is believed.
+    pub(crate) fn open_summed(path: &Path, sums: &Sums) -> Result<Self, CacheError> {
         let bytes = map_file(path)?;
+        let place = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+        let first = sums.batches.first().map_or(bytes.len(), |batch| place(batch.offset));
+        let end = sums
+            .batches
+            .last()
+            .map_or(bytes.len(), |batch| place(batch.offset).saturating_add(batch.length as usize));
+        let is = |part: Option<&[u8]>, known: Sum| part.is_some_and(|part| sum(part) == known);
+        if !is(bytes.get(..first), sums.head) || !is(bytes.get(end..), sums.tail) {
+            return Err(CacheError::damaged(path, "the checksum of its head or footer is wrong"));
+        }
+        let table = Self::of(path, bytes)?;
+        let places = sums.batches.iter().map(|batch| (place(batch.offset), batch.length as usize));
+        if !places.eq((0..table.num_batches()).map(|batch| table.batch_place(batch))) {
+            return Err(CacheError::damaged(path, "its footer has other batches than its checksums"));
+        }
+        Ok(table)
+    }
+
+    fn of(path: &Path, bytes: Buffer) -> Result<Self, CacheError> {
         let damaged = |problem: &str| CacheError::damaged(path, problem);
         let trailer = bytes.len().checked_sub(TRAILER).ok_or_else(|| damaged("it is too short"))?;
         let last: [u8; TRAILER] = bytes[trailer..].try_into().expect("ten bytes");
@@ -64,14 +90,21 @@ impl Table {
             end = place.offset + place.length();
             blocks.push(place);
         }
-        let decoder = FileDecoder::new(Arc::clone(&schema), footer.version());
-        Ok(Self { path: path.to_owned(), bytes, blocks, schema, decoder })
+        let version = footer.version();
+        let decoder = FileDecoder::new(Arc::clone(&schema), version);
+        Ok(Self { path: path.to_owned(), bytes, blocks: blocks.into(), schema, version, decoder })
     }
 
-    /// The same file, with only some of its columns decoded.
-    pub(crate) fn with_columns(mut self, columns: Vec<usize>) -> Self {
-        self.decoder = self.decoder.with_projection(columns);
-        self
+    /// The same map, with only some of its columns decoded.
+    pub(crate) fn with_columns(&self, columns: Vec<usize>) -> Self {
+        Self {
+            path: self.path.clone(),
+            bytes: self.bytes.clone(),
+            blocks: Arc::clone(&self.blocks),
+            schema: Arc::clone(&self.schema),
+            version: self.version,
+            decoder: FileDecoder::new(Arc::clone(&self.schema), self.version).with_projection(columns),
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -93,24 +126,12 @@ impl Table {
     }
 
     /// Offset and length of a batch's message.
-    pub(crate) fn batch_place(&self, batch: usize) -> (usize, usize) {
+    fn batch_place(&self, batch: usize) -> (usize, usize) {
         let place = self.blocks[batch];
         (place.offset, place.length())
     }
 
-    /// The bytes before the first batch.
-    pub(crate) fn head(&self) -> &[u8] {
-        let end = self.blocks.first().map_or(self.bytes.len(), |first| first.offset);
-        &self.bytes[..end]
-    }
-
-    /// The bytes after the last batch.
-    pub(crate) fn tail(&self) -> &[u8] {
-        let start = self.blocks.last().map_or(self.bytes.len(), |last| last.offset + last.length());
-        &self.bytes[start..]
-    }
-
-    /// Decodes a batch without copying its columns.
+    /// Decodes a batch; without copying its columns if they are not compressed.
     pub(crate) fn batch(&self, batch: usize) -> Result<RecordBatch, CacheError> {
         let place = self.blocks[batch];
         let block = Block::new(place.offset as i64, place.metadata as i32, place.body as i64);

@@ -85,7 +85,7 @@ pub(crate) fn build_share(
     let roster = Roster { folder: &folder, fingerprint: &fingerprint };
     let _lock = roster.join(share, config.take_over)?;
 
-    let (fresh, wanted) = wanted_splits(root, input, splits, progress)?;
+    let (fresh, wanted) = wanted_splits(root, input, splits, config, progress)?;
     let mut reports = Vec::new();
     let pool = thread_pool(config, &folder)?;
     let context = BuildContext {
@@ -94,6 +94,7 @@ pub(crate) fn build_share(
         geometry: config.geometry,
         pool: &pool,
         memory: config.memory_bytes,
+        compression: config.compression.unwrap_or_default(),
         cancel: &config.cancel,
     };
     let building = folder.join(building_folder(input.fingerprint().as_bytes()));

@@ -17,6 +17,7 @@ use arrow::ipc::writer::FileWriter;
 
 use crate::columns::StoredColumns;
 use crate::commit::{self, Durability, temporary};
+use crate::compression::Compression;
 use crate::error::CacheError;
 use crate::layout::{hex, shard_file};
 use crate::manifest::ShardEntry;
@@ -138,23 +139,28 @@ pub(crate) struct WrittenTable {
 
 impl TableWriter {
     /// Begins a file with a checksum for each batch.
-    fn create_summed(path: &Path, schema: &Schema) -> Result<Self, CacheError> {
-        Self::new(path, schema, Checksums::Batches)
+    fn create_summed(path: &Path, schema: &Schema, compression: Compression) -> Result<Self, CacheError> {
+        Self::new(path, schema, Checksums::Batches, compression)
     }
 
     /// Begins a file with one checksum for all of it.
     pub(crate) fn create_hashed(path: &Path, schema: &Schema) -> Result<Self, CacheError> {
-        Self::new(path, schema, Checksums::Whole(Box::default()))
+        Self::new(path, schema, Checksums::Whole(Box::default()), Compression::None)
     }
 
     /// Begins a file without checksums.
     pub(crate) fn create(path: &Path, schema: &Schema) -> Result<Self, CacheError> {
-        Self::new(path, schema, Checksums::No)
+        Self::new(path, schema, Checksums::No, Compression::None)
     }
 
-    fn new(path: &Path, schema: &Schema, checksums: Checksums) -> Result<Self, CacheError> {
+    fn new(
+        path: &Path,
+        schema: &Schema,
+        checksums: Checksums,
+        compression: Compression,
+    ) -> Result<Self, CacheError> {
         let file = commit::create(path)?;
-        let arrow = FileWriter::try_new(Vec::new(), schema)?;
+        let arrow = FileWriter::try_new_with_options(Vec::new(), schema, compression.write_options()?)?;
         let mut writer =
             Self { arrow, file, path: path.to_owned(), position: 0, checksums, sums: Sums::default() };
         writer.sums.head = writer.put()?.1;
@@ -237,8 +243,14 @@ pub(crate) struct ShardWriter<'a> {
 }
 
 impl<'a> ShardWriter<'a> {
-    pub(crate) fn create(folder: &Path, stem: &str, columns: &'a StoredColumns) -> Result<Self, CacheError> {
-        let table = TableWriter::create_summed(&shard_file(folder, stem, "arrow"), &columns.shard)?;
+    pub(crate) fn create(
+        folder: &Path,
+        stem: &str,
+        columns: &'a StoredColumns,
+        compression: Compression,
+    ) -> Result<Self, CacheError> {
+        let path = shard_file(folder, stem, "arrow");
+        let table = TableWriter::create_summed(&path, &columns.shard, compression)?;
         let lengths = vec![Vec::new(); columns.tokens.len()];
         Ok(Self { columns, table, folder: folder.to_owned(), stem: stem.to_owned(), lengths })
     }

@@ -1,13 +1,13 @@
-//! `seqio cache build | finish | list | verify | remove`.
+//! `seqio cache build | finish | list | verify | convert | remove`.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use seqio_cache::Share;
+use clap::{Args, Subcommand, ValueEnum};
+use seqio_cache::{Compression, Share};
 
 use crate::args::{BuildSettings, Json};
 
-/// `seqio list | verify | remove` of caches.
+/// `seqio cache …`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CacheCommand {
     /// Run the steps above the `cache` boundary once, and keep the tokens, verified and shuffled
@@ -18,6 +18,8 @@ pub(crate) enum CacheCommand {
     List(CacheListArgs),
     /// Read every byte of caches and check it against its checksum
     Verify(CacheVerifyArgs),
+    /// Compress or decompress finished caches, without task file, sources or encoding
+    Convert(CacheConvertArgs),
     /// Remove caches
     Remove(CacheRemoveArgs),
 }
@@ -32,11 +34,15 @@ On several machines that share the cache folder, n workers encode a share each, 
 `seqio cache finish` makes the cache, with the same bytes for any n. A worker that died is run again, or the rest under \
 another n, or all of it without `--worker`.
 
+A cache compressed by zstd gives the same batches. Whoever reads it keeps decompressed batches in half of --memory: \
+enough for an epoch in blocks; `--order full` would decompress one for each example.
+
 Examples:
   seqio cache build docs
   seqio cache build docs pairs --threads 8 --memory 8GiB
   seqio cache build docs --dry-run             tokens, disk and time, from a sample
   seqio cache build docs --worker 0/4          on the first of four machines
+  seqio cache build docs --compress zstd       for cold storage: the same batches, slower to read
   seqio cache build docs --progress json 2> progress.jsonl")]
 pub(crate) struct CacheBuildArgs {
     /// Names of tasks
@@ -45,6 +51,9 @@ pub(crate) struct CacheBuildArgs {
     /// Only these splits [default: all that the source lists]
     #[arg(long = "split", value_name = "SPLIT")]
     pub(crate) splits: Vec<String>,
+    /// How new caches are kept: `none`, read in place, or `zstd`, for cold storage; changes no batch [default: none]
+    #[arg(long, value_name = "HOW", hide_possible_values = true, conflicts_with = "worker")]
+    pub(crate) compress: Option<CompressName>,
     /// Estimate documents, tokens, disk and time from a 1 % sample; write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -73,6 +82,53 @@ pub(crate) struct CacheFinishArgs {
     /// Only these splits [default: all that the source lists]
     #[arg(long = "split", value_name = "SPLIT")]
     pub(crate) splits: Vec<String>,
+    /// How the cache is kept: `none`, read in place, or `zstd`, for cold storage; changes no batch [default: none]
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    pub(crate) compress: Option<CompressName>,
+    #[command(flatten)]
+    pub(crate) build: BuildSettings,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// Forms of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompressName {
+    /// Read in place.
+    None,
+    /// Zstandard.
+    Zstd,
+}
+
+impl From<CompressName> for Compression {
+    fn from(name: CompressName) -> Self {
+        match name {
+            CompressName::None => Self::None,
+            CompressName::Zstd => Self::Zstd,
+        }
+    }
+}
+
+/// `seqio cache convert`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The examples, their order and every batch stay the same, and so do states and indexes of streams. A cache is replaced \
+when its other form is whole; a job that is stopped leaves it as it was.
+
+Examples:
+  seqio cache convert docs --compress zstd     all caches of the task, for cold storage
+  seqio cache convert docs --compress none     back again, for training
+  seqio cache convert --cache DIR --compress zstd")]
+pub(crate) struct CacheConvertArgs {
+    /// Caches of these tasks
+    #[arg(value_name = "TASK", required_unless_present = "cache")]
+    pub(crate) tasks: Vec<String>,
+    /// This cache folder
+    #[arg(long, value_name = "DIR", conflicts_with = "tasks")]
+    pub(crate) cache: Option<PathBuf>,
+    /// The form to bring them into: `none`, read in place, or `zstd`
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    pub(crate) compress: CompressName,
     #[command(flatten)]
     pub(crate) build: BuildSettings,
     #[command(flatten)]

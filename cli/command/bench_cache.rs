@@ -72,8 +72,13 @@ pub(crate) fn run(session: &Session, args: &BenchCacheArgs, out: &mut Out) -> an
     let threads = build_config(&args.build, &interrupt).threads;
 
     let measurement = Measurement::start();
-    let builder =
-        Builder { cache_dir: &cache_dir, settings: &args.build, interrupt: &interrupt, notes: out.notes() };
+    let builder = Builder {
+        cache_dir: &cache_dir,
+        settings: &args.build,
+        compression: None,
+        interrupt: &interrupt,
+        notes: out.notes(),
+    };
     let report = builder.build(&task, std::slice::from_ref(&split), &[])?;
     let cost = measurement.stop();
     let Some(built) = report.splits.first() else { anyhow::bail!("nothing was built") };

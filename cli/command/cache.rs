@@ -1,4 +1,4 @@
-//! `seqio cache build | finish | list | verify | remove`.
+//! `seqio cache build | finish | list | verify | convert | remove`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,20 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use seqio::{Split, Task};
 use seqio_cache::{
-    BuildReport, Cache, CacheDir, CacheInfo, CacheState, DroppedExamples, Found, ShareReport, SplitReport,
-    StorageOrder, VerifyReport, WorkerInfo, WorkerState, verify,
+    BuildReport, Cache, CacheDir, CacheError, CacheInfo, CacheState, DroppedExamples, Found, ShareReport,
+    SplitReport, StorageOrder, VerifyReport, WorkerInfo, WorkerState, verify,
 };
 use serde::Serialize;
 
 use crate::args::{
-    CacheBuildArgs, CacheCommand, CacheFinishArgs, CacheListArgs, CacheRemoveArgs, CacheVerifyArgs, Json,
+    CacheBuildArgs, CacheCommand, CacheConvertArgs, CacheFinishArgs, CacheListArgs, CacheRemoveArgs,
+    CacheVerifyArgs, Json,
 };
 use crate::build::Builder;
 use crate::format::{amount, bytes, count, counted, dropped_in_words, duration};
 use crate::interrupt::Interrupt;
 use crate::output::{Align, Notes, Out, Table};
-use crate::report::WithHint as _;
+use crate::report::{Interrupted, WithHint as _};
 use crate::session::{INDEX_FOLDER, Session, build_config, check_split};
 
 /// Runs the command.
@@ -31,6 +32,7 @@ pub(crate) fn run(session: &Session, command: &CacheCommand, out: &mut Out) -> a
         CacheCommand::Finish(args) => finish(session, args, out),
         CacheCommand::List(args) => list(session, args, out),
         CacheCommand::Verify(args) => verify_caches(session, args, out),
+        CacheCommand::Convert(args) => convert(session, args, out),
         CacheCommand::Remove(args) => remove(session, args, out),
     }
 }
@@ -76,7 +78,13 @@ fn build_caches(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyh
     let tasks = tasks_of(session, &args.tasks, &args.splits)?;
     let cache_dir = session.cache_dir();
     let notes = out.notes();
-    let builder = Builder { cache_dir: &cache_dir, settings: &args.build, interrupt: &interrupt, notes };
+    let builder = Builder {
+        cache_dir: &cache_dir,
+        settings: &args.build,
+        compression: args.compress.map(Into::into),
+        interrupt: &interrupt,
+        notes,
+    };
     for (task, splits) in &tasks {
         let began = Instant::now();
         match args.worker {
@@ -111,7 +119,13 @@ fn finish(session: &Session, args: &CacheFinishArgs, out: &mut Out) -> anyhow::R
     let tasks = tasks_of(session, &args.tasks, &args.splits)?;
     let cache_dir = session.cache_dir();
     let notes = out.notes();
-    let builder = Builder { cache_dir: &cache_dir, settings: &args.build, interrupt: &interrupt, notes };
+    let builder = Builder {
+        cache_dir: &cache_dir,
+        settings: &args.build,
+        compression: args.compress.map(Into::into),
+        interrupt: &interrupt,
+        notes,
+    };
     for (task, splits) in &tasks {
         let began = Instant::now();
         let report = builder.finish(task, splits)?;
@@ -297,6 +311,7 @@ struct Listed {
     /// The splits whose definition and sources are still those; `None` where that cannot be told.
     up_to_date: Option<Vec<String>>,
     splits: Vec<String>,
+    compression: Option<&'static str>,
     examples: Option<u64>,
     tokens: Option<u64>,
     bytes: u64,
@@ -383,7 +398,10 @@ fn list(session: &Session, args: &CacheListArgs, out: &mut Out) -> anyhow::Resul
             line.splits.join(", "),
             number(line.examples),
             number(line.tokens),
-            bytes(line.bytes),
+            match line.compression {
+                Some("zstd") => format!("{} zstd", bytes(line.bytes)),
+                _ => bytes(line.bytes),
+            },
             line.folder.display().to_string(),
         ]);
     }
@@ -433,6 +451,7 @@ fn listed(cache_dir: &CacheDir, info: &CacheInfo) -> Listed {
         state,
         up_to_date: None,
         splits,
+        compression: None,
         examples: None,
         tokens: None,
         bytes: info.bytes,
@@ -447,6 +466,7 @@ fn listed(cache_dir: &CacheDir, info: &CacheInfo) -> Listed {
             let names =
                 manifest.splits.iter().map(|(name, split)| format!("{name}{}", shuffled(split.order)));
             Listed {
+                compression: Some(manifest.compression.name()),
                 examples: Some(splits.clone().map(|split| split.examples()).sum()),
                 tokens: Some(
                     splits
@@ -557,6 +577,65 @@ fn verify_caches(session: &Session, args: &CacheVerifyArgs, out: &mut Out) -> an
         return Err(problem).hint(|| {
             "remove a damaged cache with `seqio cache remove --cache FOLDER`, then build it again".to_owned()
         });
+    }
+    Ok(())
+}
+
+/// A cache in its other form.
+#[derive(Serialize)]
+struct ConvertedCache<'a> {
+    folder: &'a Path,
+    compression_before: &'static str,
+    compression: &'static str,
+    bytes_before: u64,
+    bytes: u64,
+}
+
+fn convert(session: &Session, args: &CacheConvertArgs, out: &mut Out) -> anyhow::Result<()> {
+    let interrupt = Interrupt::listen()?;
+    let cache_dir = session.cache_dir();
+    let folders: Vec<PathBuf> = match &args.cache {
+        Some(folder) => vec![folder.clone()],
+        None => caches_of(&cache_dir, &args.tasks)?
+            .into_iter()
+            .filter(|info| matches!(info.state, CacheState::Complete(_)))
+            .map(|info| info.folder)
+            .collect(),
+    };
+    let config = build_config(&args.build, &interrupt);
+    for folder in &folders {
+        let began = Instant::now();
+        let converted = cache_dir.convert(folder, args.compress.into(), &config, &|_, _| {});
+        let converted = converted.map_err(|error| match error {
+            CacheError::Interrupted { .. } => {
+                let go_on = "run the same command again; the cache is as it was".to_owned();
+                anyhow::Error::from(Interrupted { go_on }).context(error.to_string())
+            }
+            error => error.into(),
+        })?;
+        let shown = ConvertedCache {
+            folder,
+            compression_before: converted.before.name(),
+            compression: converted.now.name(),
+            bytes_before: converted.bytes_before,
+            bytes: converted.bytes_now,
+        };
+        if args.json.wanted {
+            out.json(&shown)?;
+        } else if converted.before == converted.now {
+            writeln!(out, "{}: is {} already", folder.display(), converted.now.words())?;
+        } else {
+            writeln!(
+                out,
+                "{}: {} now, in {}: {} became {}",
+                folder.display(),
+                converted.now.words(),
+                duration(began.elapsed()),
+                bytes(converted.bytes_before),
+                bytes(converted.bytes_now)
+            )?;
+        }
+        out.flush()?;
     }
     Ok(())
 }

@@ -212,3 +212,61 @@ fn a_second_builder_is_told_who_holds_the_cache() {
     project.ended(first).ok();
     assert!(project.seqio("cache build docs --split train").ok().out().contains("is up to date"));
 }
+
+#[test]
+fn a_compressed_cache_streams_the_same_batches_and_becomes_the_other_form_and_back() {
+    let project = Project::new();
+    let lines = [
+        "stream docs --batch-size 4 --lengths 96 --digest=rows --epochs 2 --threads 1",
+        "stream docs --batch-size 4 --lengths 96 --digest=rows --epochs 2 --threads 4 --memory 1MiB",
+        "stream docs --batch-size 4 --lengths 96 --digest --epochs 1 --order full",
+        "inspect docs -n 3 --json",
+        "batch docs --batch-size 4 --lengths 96 --step 2 --json",
+        "plan docs --batch-size 4 --lengths 96 --epochs 2 --json",
+        "find docs data/train-0.jsonl:3 --batch-size 4 --lengths 96 --json",
+    ];
+    let lines = lines.map(|line| line.replace("find docs data", "find data"));
+    project.seqio("cache build docs").ok();
+    let expected: Vec<String> = lines.iter().map(|line| project.seqio(line).ok().out()).collect();
+    let plain = content(&project.cache_of("docs"));
+
+    let other = Project::new();
+    other.seqio("cache build docs --compress zstd").ok();
+    for (line, expected) in lines.iter().zip(&expected) {
+        assert_eq!(other.seqio(line).ok().out(), *expected, "{line}");
+    }
+    let folder = other.cache_of("docs");
+    let line =
+        format!("stream --cache {} --batch-size 4 --lengths 96 --digest=rows --epochs 2", folder.display());
+    assert_eq!(other.seqio(&line).ok().out(), expected[0]);
+    assert!(other.seqio("cache verify").ok().out().starts_with("whole: "));
+    assert_eq!(other.seqio("cache list --json").ok().json()[0]["compression"], "zstd");
+    assert!(other.seqio("cache list").ok().out().contains(" zstd"));
+    assert!(other.seqio("stats docs --split train").ok().out().contains("60 examples"));
+    assert!(
+        other.seqio("bench infeed docs --batch-size 4 --lengths 96 --steps 3 --json").ok().json().is_object()
+    );
+    let zstd = content(&folder);
+    assert!(zstd != plain);
+
+    // In the other form: told how, and done without the sources.
+    let ran = project.seqio("cache build docs --compress zstd").ok();
+    assert!(ran.out().contains("is up to date"), "{}", ran.out());
+    let told =
+        "`seqio cache convert docs --compress zstd` rewrites the cache without encoding anything again";
+    assert!(ran.err().contains(told), "{}", ran.err());
+    std::fs::rename(project.path("data"), project.path("away")).unwrap();
+    let shown = project.seqio("cache convert docs --compress zstd").ok().out();
+    assert!(shown.contains("compressed by zstd now"), "{shown}");
+    assert!(content(&project.cache_of("docs")) == zstd);
+    assert!(
+        project
+            .seqio("cache convert docs --compress zstd")
+            .ok()
+            .out()
+            .contains("is compressed by zstd already")
+    );
+    let back = project.seqio("cache convert docs --compress none --json").ok().json();
+    assert_eq!((&back["compression_before"], &back["compression"]), (&"zstd".into(), &"none".into()));
+    assert!(content(&project.cache_of("docs")) == plain);
+}

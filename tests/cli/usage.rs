@@ -19,6 +19,7 @@ fn help_teaches_with_examples() {
         "cache finish",
         "cache list",
         "cache verify",
+        "cache convert",
         "cache remove",
         "stream",
         "plan",

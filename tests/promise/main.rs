@@ -60,6 +60,30 @@ fn threads_and_read_ahead_change_no_row_and_no_byte_of_a_cache() {
 }
 
 #[test]
+fn compression_changes_no_row_and_a_cache_converts_to_the_byte() {
+    for_each_case(8, |case, program| {
+        let rows = |cache: &str, threads: &str| {
+            program.rows(case, &["--cache-dir", cache, "--threads", threads, "--memory", "1MiB"])
+        };
+        let plain = program.build(case, "plain", &[]);
+        let zstd = program.build(case, "zstd", &["--compress", "zstd", "--threads", "1"]);
+        let expected = rows("plain", "1");
+        for threads in ["1", "2", "8"] {
+            assert_eq!(rows("zstd", threads), expected, "{threads} threads");
+        }
+        let other =
+            program.build(case, "zstd-8", &["--compress", "zstd", "--threads", "8", "--memory", "1MiB"]);
+        same_tree(&zstd, &other);
+        let turned = program.build(case, "turned", &[]);
+        program.convert("turned", "zstd");
+        same_tree(&zstd, &turned);
+        assert_eq!(rows("turned", "2"), expected);
+        program.convert("turned", "none");
+        same_tree(&plain, &turned);
+    });
+}
+
+#[test]
 fn hosts_share_the_rows_of_every_step() {
     for_each_case(1, |case, program| {
         let expected = reference(case, program);

@@ -106,6 +106,11 @@ impl Program {
         command.args(options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
+    /// Brings the cache below `name` into another form.
+    pub(crate) fn convert(&self, name: &str, form: &str) {
+        self.run(&["cache", "convert", "t", "--cache-dir", name, "--compress", form]);
+    }
+
     /// Steps of the whole stream.
     pub(crate) fn steps(&self, case: &Case) -> u64 {
         self.plan(case)["steps"].as_u64().expect("a number of steps")

@@ -31,7 +31,7 @@ def read_manifest(folder):
     at = data.rindex(b'  "checksum": "')
     manifest = json.loads(data)
     check("manifest.json", data[:at], bytes.fromhex(manifest["checksum"]))
-    if (manifest["format"], manifest["format_version"]) != ("seqio-cache", 1):
+    if manifest["format"] != "seqio-cache" or manifest["format_version"] not in (1, 2):
         sys.exit("another format, or another version of it")
     return manifest
 

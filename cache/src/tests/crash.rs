@@ -10,7 +10,7 @@ use crate::progress::{BuildProgress, Commit, NoProgress};
 use crate::store::CacheState;
 
 /// Stops a job at its k-th commit.
-struct StopAt {
+pub(super) struct StopAt {
     commits: AtomicU64,
     at: u64,
     cancel: Arc<AtomicBool>,
@@ -24,7 +24,7 @@ impl BuildProgress for StopAt {
     }
 }
 
-fn stopping(threads: usize, at: u64) -> (BuildConfig, StopAt) {
+pub(super) fn stopping(threads: usize, at: u64) -> (BuildConfig, StopAt) {
     let config = small(threads);
     let stop = StopAt { commits: AtomicU64::new(0), at, cancel: Arc::clone(&config.cancel) };
     (config, stop)
