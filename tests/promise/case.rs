@@ -1,8 +1,9 @@
 //! One random case: files, a task over them, and how it is streamed.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+use crate::files::{self, Record};
 
 /// A small generator with its own arithmetic, so that a case number means the same everywhere (splitmix64).
 pub(crate) struct Random(u64);
@@ -35,8 +36,14 @@ pub(crate) struct Case {
     pub(crate) folder: PathBuf,
     pub(crate) source: &'static str,
     pub(crate) compression: &'static str,
+    /// What bad records do; without it there are none.
+    pub(crate) on_bad_row: Option<&'static str>,
     pub(crate) converter: &'static str,
     pub(crate) vocabulary: &'static str,
+    /// Steps on raw records.
+    pub(crate) first_steps: Vec<&'static str>,
+    /// Steps between `tokenize` and the last ones.
+    pub(crate) token_steps: Vec<&'static str>,
     pub(crate) last_steps: &'static str,
     pub(crate) shuffled: bool,
     pub(crate) examples: u64,
@@ -73,21 +80,67 @@ const WORDS: &[&str] = &[
     "e\u{301}",
 ];
 
+/// Steps on the columns `a`, `b` and `n`.
+const RECORD_STEPS: &[&str] = &[
+    r#"{ op = "filter", where = "n < 6" }"#,
+    r#"{ op = "filter", where = "length(a) > 3 AND (n <> 2 OR b LIKE '%the%')" }"#,
+    r#"{ op = "format", compute = { a = "upper(a)" } }"#,
+    r#"{ op = "select", columns = ["a", "b", "n * 2 AS n"] }"#,
+];
+/// Steps on the column `text`.
+const TEXT_STEPS: &[&str] = &[
+    r#"{ op = "filter", where = "length(text) > 3" }"#,
+    r#"{ op = "format", compute = { text = "concat(text, ' ', length(text))" } }"#,
+];
+/// Steps on token ids.
+const TOKEN_STEPS: &[&str] = &[
+    r#"{ op = "filter", where = "cardinality(targets) > 2" }"#,
+    r#"{ op = "filter", where = "cardinality(targets) < 40" }"#,
+];
+
+/// None, one or several, in their order; mostly none.
+fn some_of(random: &mut Random, steps: &[&'static str]) -> Vec<&'static str> {
+    if random.below(2) == 0 {
+        return Vec::new();
+    }
+    steps.iter().copied().filter(|_| random.below(3) == 0).collect()
+}
+
+impl Record {
+    /// A record that every step lets pass.
+    fn kept_by_all_steps() -> Self {
+        let text = "the beginning of the earth".to_owned();
+        Self { a: text.clone(), b: text, n: 0, is_bad: false }
+    }
+}
+
 impl Case {
     /// Writes the files of case `number` into `folder`.
     pub(crate) fn random(number: u64, folder: &Path, scale: u64) -> Self {
         let mut random = Random::new(number + 1);
         let converter = random.pick(&["lm", "lm", "enc_dec"]);
-        let source =
-            random.pick(if converter == "lm" { &["jsonl", "jsonl", "text"] } else { &["jsonl", "jsonl"] });
+        let source = random.pick(match converter {
+            "lm" => &["jsonl", "jsonl", "text", "parquet"][..],
+            _ => &["jsonl", "jsonl", "parquet"],
+        });
+        let is_columnar = source == "parquet";
+        let compression =
+            if is_columnar { "" } else { random.pick(&["", "", "", ".gz", ".zst", ".bz2", ".xz"]) };
+        let on_bad_row = if is_columnar { None } else { random.pick(&[None, None, None, Some("skip")]) };
+        let steps: &[&str] = if source == "text" { TEXT_STEPS } else { RECORD_STEPS };
+        let first_steps = some_of(&mut random, steps);
+        let token_steps = some_of(&mut random, TOKEN_STEPS);
         let examples = random.pick(&[1, 2, 5, 17, 64, 150]);
         let pack = random.pick(&["best_fit", "best_fit", "greedy", "none"]);
         let case = Self {
             folder: folder.to_owned(),
             source,
-            compression: random.pick(&["", "", ".gz", ".zst"]),
+            compression,
+            on_bad_row,
             converter,
             vocabulary: random.pick(&["byte", "sentencepiece", "sentencepiece"]),
+            first_steps,
+            token_steps,
             last_steps: random.pick(&[
                 r#"{ op = "cache" }, { op = "append_eos" }"#,
                 r#"{ op = "append_eos" }, { op = "cache" }"#,
@@ -116,9 +169,18 @@ impl Case {
         case
     }
 
-    /// Whether each token of an epoch has its place: nothing trims.
+    /// Whether each token of an epoch has its place: nothing trims or drops.
     pub(crate) fn keeps_every_token(&self) -> bool {
-        self.converter == "lm" && self.pack == "best_fit" && !self.last_steps.contains("trim")
+        let mut steps = self.first_steps.iter().chain(&self.token_steps);
+        self.converter == "lm"
+            && self.pack == "best_fit"
+            && !self.last_steps.contains("trim")
+            && !steps.any(|step| step.contains("filter"))
+    }
+
+    /// Whether the script that lists the records of files can read these.
+    pub(crate) fn can_be_listed(&self) -> bool {
+        self.source != "parquet" && !matches!(self.compression, ".bz2" | ".xz")
     }
 
     /// The options that say what is streamed.
@@ -171,33 +233,20 @@ impl Case {
         for (number, path) in files.iter().enumerate() {
             let count = self.examples / files.len() as u64
                 + u64::from((number as u64) < self.examples % files.len() as u64);
-            let mut content = String::new();
+            let mut records = Vec::new();
             for record in 0..count {
-                // Never only empty examples: a stream without a row is another test's matter.
-                let start = if number == 0 && record == 0 { "the " } else { "" };
-                match self.source {
-                    "text" => content += &format!("{start}{}", text(random)),
-                    _ => {
-                        let row = serde_json::json!({ "a": format!("{start}{}", text(random)), "b": text(random), "n": random.below(9) });
-                        write!(content, "{row}").unwrap();
-                    }
-                }
-                content += random.pick(&["\n", "\n", "\r\n"]);
+                records.push(match (number, record) {
+                    // Never only empty or dropped examples: a stream without a row is another test's matter.
+                    (0, 0) => Record::kept_by_all_steps(),
+                    _ => Record {
+                        a: text(random),
+                        b: text(random),
+                        n: random.below(9),
+                        is_bad: self.on_bad_row.is_some() && random.below(5) == 0,
+                    },
+                });
             }
-            let file = std::fs::File::create(path).unwrap();
-            match self.compression {
-                ".gz" => {
-                    let mut writer = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
-                    writer.write_all(content.as_bytes()).unwrap();
-                    writer.finish().unwrap();
-                }
-                ".zst" => {
-                    let mut writer = zstd::Encoder::new(file, 1).unwrap();
-                    writer.write_all(content.as_bytes()).unwrap();
-                    writer.finish().unwrap();
-                }
-                _ => (&file).write_all(content.as_bytes()).unwrap(),
-            }
+            files::write(path, self.source, self.compression, &records, random);
         }
     }
 
@@ -217,14 +266,24 @@ impl Case {
         };
         let features: Vec<String> =
             features.split(' ').map(|name| format!("{name} = {{ vocabulary = \"v\" }}")).collect();
+        let columns = match self.source {
+            "text" | "parquet" => "",
+            _ => r#", columns = { a = "string", b = "string", n = "int64" }"#,
+        };
+        let on_bad_row = self.on_bad_row.map_or(String::new(), |does| format!(", on_bad_row = \"{does}\""));
         let mut task = format!(
-            "[vocabulary.v]\n{vocabulary}\n\n[task.t]\nsource = {{ {source} = {{ train = \"data/train-*\" }} }}\n\
-             features = {{ {features} }}\nshuffle = [{shuffle}]\nsteps = [\n  {{ op = \"rekey\", to_from = {{ {rekey} }} }},\n  \
-             {{ op = \"tokenize\" }},\n",
+            "[vocabulary.v]\n{vocabulary}\n\n[task.t]\n\
+             source = {{ {source} = {{ train = \"data/train-*\" }}{columns}{on_bad_row} }}\n\
+             features = {{ {features} }}\nshuffle = [{shuffle}]\nsteps = [\n",
             source = self.source,
             features = features.join(", "),
             shuffle = if self.shuffled { "\"train\"" } else { "" },
         );
+        let rekey = format!("{{ op = \"rekey\", to_from = {{ {rekey} }} }}");
+        let middle = [rekey.as_str(), r#"{ op = "tokenize" }"#];
+        for step in self.first_steps.iter().chain(&middle).chain(&self.token_steps) {
+            writeln!(task, "  {step},").unwrap();
+        }
         for step in self.last_steps.split_inclusive("},") {
             writeln!(task, "  {},", step.trim().trim_end_matches(',')).unwrap();
         }

@@ -1,0 +1,93 @@
+//! The files of a case: the same records as text, JSON lines or a columnar file, compressed or not.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+
+use crate::case::Random;
+
+/// A record of a source; of text only `a` is there.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) a: String,
+    pub(crate) b: String,
+    pub(crate) n: u64,
+    /// Nobody can read it.
+    pub(crate) is_bad: bool,
+}
+
+/// Writes records as a file of a kind of source.
+pub(crate) fn write(path: &Path, source: &str, compression: &str, records: &[Record], random: &mut Random) {
+    match source {
+        "parquet" => write_parquet(path, records, random),
+        _ => {
+            let content = lines(source, records, random);
+            std::fs::write(path, compressed(&content, compression)).unwrap();
+        }
+    }
+}
+
+fn lines(source: &str, records: &[Record], random: &mut Random) -> Vec<u8> {
+    let mut content = Vec::new();
+    for record in records {
+        let end = random.pick(&["\n", "\n", "\r\n"]);
+        match (source, record.is_bad) {
+            ("text", true) => content.extend(b"\xff\xfe"),
+            ("text", false) => content.extend(record.a.as_bytes()),
+            (_, true) => content.extend(br#"{"a": "no end"#),
+            (_, false) => {
+                let row = serde_json::json!({ "a": record.a, "b": record.b, "n": record.n });
+                write!(content, "{row}").unwrap();
+            }
+        }
+        content.extend(end.as_bytes());
+    }
+    content
+}
+
+fn compressed(content: &[u8], compression: &str) -> Vec<u8> {
+    match compression {
+        ".gz" => {
+            let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            writer.write_all(content).unwrap();
+            writer.finish().unwrap()
+        }
+        ".bz2" => {
+            let mut writer = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+            writer.write_all(content).unwrap();
+            writer.finish().unwrap()
+        }
+        ".xz" => {
+            let mut writer = liblzma::write::XzEncoder::new(Vec::new(), 0);
+            writer.write_all(content).unwrap();
+            writer.finish().unwrap()
+        }
+        ".zst" => zstd::encode_all(content, 1).unwrap(),
+        _ => content.to_owned(),
+    }
+}
+
+fn batch(records: &[Record]) -> RecordBatch {
+    let text = |of: fn(&Record) -> &str| Arc::new(StringArray::from_iter_values(records.iter().map(of)));
+    let numbers = Int64Array::from_iter_values(records.iter().map(|record| record.n as i64));
+    RecordBatch::try_from_iter([
+        ("a", text(|record| &record.a) as _),
+        ("b", text(|record| &record.b) as _),
+        ("n", Arc::new(numbers) as _),
+    ])
+    .unwrap()
+}
+
+fn write_parquet(path: &Path, records: &[Record], random: &mut Random) {
+    let batch = batch(records);
+    let group_rows = random.pick(&[1, 7, 50, 1000]);
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group_rows)).build();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
