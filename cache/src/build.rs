@@ -194,7 +194,8 @@ pub(crate) fn check_space(
     let free = free_bytes(folder)?;
     let bound = plan.files.iter().zip(&plan.ranges).map(|(file, ranges)| match ranges {
         FileRanges::Known(_) => file.bytes.saturating_mul(MOST_CACHE_BYTES),
-        FileRanges::Streamed => file.bytes.saturating_mul(10 * MOST_CACHE_BYTES),
+        FileRanges::Streamed if file.is_compressed() => file.bytes.saturating_mul(10 * MOST_CACHE_BYTES),
+        FileRanges::Streamed => file.bytes.saturating_mul(MOST_CACHE_BYTES),
     });
     if bound.fold(0, u64::saturating_add) <= free {
         return Ok(());

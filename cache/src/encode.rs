@@ -409,6 +409,11 @@ impl Encoder<'_> {
     fn source_bytes(&self, chunk: &RawChunk) -> u64 {
         match (&self.plan.ranges[chunk.range.file as usize], &chunk.records) {
             (FileRanges::Known(_), RawRecords::Lines(text)) => text.len() as u64,
+            (FileRanges::Streamed, RawRecords::Lines(text))
+                if !self.plan.file(chunk.range.file).is_compressed() =>
+            {
+                text.len() as u64
+            }
             (FileRanges::Known(ranges), RawRecords::Columns(_)) if chunk.last_of_range => {
                 self.plan.file(chunk.range.file).bytes / ranges.len().max(1) as u64
             }

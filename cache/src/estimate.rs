@@ -195,11 +195,12 @@ fn total_records(source: &dyn DataSource, plan: &SplitPlan, sample: &Sample) -> 
     let mut ratio = None;
     for ((index, file), ranges) in (0u32..).zip(&plan.files).zip(&plan.ranges) {
         match ranges {
-            FileRanges::Known(_) if sample.text_bytes == 0 => {
+            // Columnar files count their rows.
+            _ if sample.text_bytes == 0 && !file.is_compressed() => {
                 records += source.count_records(file, index)?.iter().map(|(_, count)| count).sum::<u64>();
             }
-            FileRanges::Known(_) => text_bytes += file.bytes as f64,
-            FileRanges::Streamed => {
+            _ if !file.is_compressed() => text_bytes += file.bytes as f64,
+            _ => {
                 let ratio = match ratio {
                     Some(ratio) => ratio,
                     None => *ratio.insert(text_ratio(source, plan)?),
@@ -217,7 +218,9 @@ fn total_records(source: &dyn DataSource, plan: &SplitPlan, sample: &Sample) -> 
 /// Bytes of text for each byte of a compressed file: that of the smallest one, or 4 if even that is large.
 fn text_ratio(source: &dyn DataSource, plan: &SplitPlan) -> Result<f64, CacheError> {
     let streamed = (0u32..).zip(plan.files.iter().zip(&plan.ranges));
-    let streamed = streamed.filter(|(_, (file, ranges))| **ranges == FileRanges::Streamed && file.bytes > 0);
+    let streamed = streamed.filter(|(_, (file, ranges))| {
+        **ranges == FileRanges::Streamed && file.is_compressed() && file.bytes > 0
+    });
     match streamed.min_by_key(|(_, (file, _))| file.bytes) {
         Some((index, (file, _))) if file.bytes <= MAX_MEASURED_BYTES => {
             let mut bytes = 0u64;

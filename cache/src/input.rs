@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use seqio::{
-    DataSource, Examples, FileRanges, Fingerprint, PreprocessError, SourceError, SourceFile, SourceRange,
-    Split, slice_windows,
+    DataSource, Examples, FileRanges, Fingerprint, PreprocessError, SliceWindows, SourceError, SourceFile,
+    SourceRange, Split,
 };
 
 use crate::error::CacheError;
@@ -85,18 +85,14 @@ pub(crate) struct SlicePlan {
 }
 
 impl SplitPlan {
-    /// Lists the files of a split and cuts them. A slice counts the records of all files.
+    /// Lists the files of a split and cuts them.
     pub(crate) fn new(source: &dyn DataSource, split: &Split) -> Result<Self, SourceError> {
         let files = source.files(split.name())?;
         let indexed = || (0u32..).zip(&files);
         let ranges = indexed().map(|(index, file)| source.ranges(file, index)).collect::<Result<_, _>>()?;
         let slice = if split.is_slice() {
-            let mut counts: Vec<(SourceRange, u64)> = Vec::new();
-            for (index, file) in indexed() {
-                counts.extend(source.count_records(file, index)?);
-            }
             let key = |range: SourceRange| (range.file, range.start);
-            let windows = slice_windows(split, &counts);
+            let SliceWindows { windows, counts } = source.slice(split, &files)?;
             Some(SlicePlan {
                 windows: windows.into_iter().map(|(range, window)| (key(range), window)).collect(),
                 counts: counts.into_iter().map(|(range, count)| (key(range), count)).collect(),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Mutex;
 
-use seqio::{DataSource, RawChunk, RawChunks};
+use seqio::{DataSource, RawChunk, RawChunks, RawRecords};
 
 use crate::error::CacheError;
 use crate::input::{RangeKey, ReadJob, SplitPlan};
@@ -33,6 +33,8 @@ struct Reading {
     range: Option<(u64, u64)>,
     /// Where ranges began, for files that cut their own.
     starts: BTreeSet<u64>,
+    /// Whether its chunks are text.
+    is_text: bool,
 }
 
 /// All that is still to be read of a split.
@@ -142,13 +144,16 @@ impl<'a> Lanes<'a> {
             complete.contains(&start) || slice.as_ref().is_some_and(|slice| !slice.contains(&start))
         };
         let chunks = self.source.read(self.plan.file(file), file, job.range, Box::new(skip))?;
-        Ok(Reading { job, chunks, range: None, starts })
+        Ok(Reading { job, chunks, range: None, is_text: false, starts })
     }
 
     fn close(&self, reading: Reading) -> Result<(), CacheError> {
         let file = self.plan.file(reading.job.file);
         if reading.job.range.is_none() {
-            add(&self.counters.bytes_done, file.bytes);
+            // Those of a plain file of text are counted chunk by chunk.
+            if file.is_compressed() || !reading.is_text {
+                add(&self.counters.bytes_done, file.bytes);
+            }
             add(&self.counters.files_done, 1);
             return StreamRecord { file: FileState::of(file), starts: reading.starts }.write(self.work);
         }
@@ -167,6 +172,7 @@ impl Reading {
             _ => 0,
         };
         self.range = Some((chunk.range.start, number + 1));
+        self.is_text |= matches!(chunk.records, RawRecords::Lines(_));
         self.starts.insert(chunk.range.start);
         NumberedChunk { chunk, number }
     }

@@ -100,7 +100,8 @@ fn find_in(opened: &Opened, args: &FindArgs) -> anyhow::Result<FoundIn> {
         split.split_manifest().files.get(file as usize).map_or("", |file| file.name.as_str()).to_owned();
     if examples.is_empty() {
         anyhow::bail!(
-            "`{name}` gave no example for line {} to task `{}`, split `{}`: the line is blank, bad, or not there",
+            "`{name}` gave no example for line {} to task `{}`, split `{}`: the line is blank, bad, not there, or within a record \
+             that begins in a line before",
             args.place.line,
             opened.task.name(),
             split.name()

@@ -79,9 +79,9 @@ pub use crate::preprocess::{
 pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
 pub use crate::registry::Registry;
 pub use crate::source::{
-    BadRow, ColumnSpec, ColumnType, DataSource, FileRanges, OnBadRow, ParsedChunk, RANGE_BYTES, RawChunk,
-    RawChunks, RawRecords, ReadBudget, ScalarType, SourceError, SourceFile, SourceFormat, SourceRange,
-    SourceSpec,
+    BadRow, ColumnSpec, ColumnType, DataSource, Dialect, FileRanges, Header, OnBadRow, ParsedChunk,
+    RANGE_BYTES, RawChunk, RawChunks, RawRecords, ReadBudget, ScalarType, SliceWindows, SourceError,
+    SourceFile, SourceFormat, SourceRange, SourceSpec,
 };
 pub use crate::split::{Split, SplitError, slice_windows};
 pub use crate::task::{

@@ -16,7 +16,7 @@ use crate::dataset::OpenExamples;
 use crate::example::Examples;
 use crate::preprocess::PreprocessError;
 use crate::source::{FileRanges, OnBadRow, RawChunk, RawChunks, SourceError, SourceFile, SourceRange};
-use crate::split::{Split, slice_windows};
+use crate::split::Split;
 use crate::task::Task;
 use crate::text::lines_in_words;
 
@@ -103,7 +103,6 @@ impl SplitReader {
         let source = Arc::clone(task.source());
         let files = source.files(split.name())?;
         let mut work = VecDeque::new();
-        let mut counts = Vec::new();
         for (index, file) in (0u32..).zip(&files) {
             match source.ranges(file, index)? {
                 FileRanges::Known(ranges) => {
@@ -111,14 +110,15 @@ impl SplitReader {
                 }
                 FileRanges::Streamed => work.push_back(Work { file: index, range: None }),
             }
-            if split.is_slice() {
-                counts.extend(source.count_records(file, index)?);
-            }
         }
-        let slice = split.is_slice().then(|| {
-            let windows = slice_windows(split, &counts).into_iter();
-            windows.map(|(range, ordinals)| ((range.file, range.start), ordinals)).collect::<BTreeMap<_, _>>()
-        });
+        let slice = match split.is_slice() {
+            false => None,
+            true => {
+                let windows = source.slice(split, &files)?.windows.into_iter();
+                let windows = windows.map(|(range, ordinals)| ((range.file, range.start), ordinals));
+                Some(windows.collect::<BTreeMap<_, _>>())
+            }
+        };
         if let Some(slice) = &slice {
             work.retain(|work| match work.range {
                 Some(range) => slice.contains_key(&(range.file, range.start)),

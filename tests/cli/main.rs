@@ -14,6 +14,7 @@ mod find;
 mod inspect;
 mod list;
 mod plan;
+mod sources;
 mod stats;
 mod stream;
 mod usage;

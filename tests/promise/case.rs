@@ -120,8 +120,8 @@ impl Case {
         let mut random = Random::new(number + 1);
         let converter = random.pick(&["lm", "lm", "enc_dec"]);
         let source = random.pick(match converter {
-            "lm" => &["jsonl", "jsonl", "text", "parquet"][..],
-            _ => &["jsonl", "jsonl", "parquet"],
+            "lm" => &["jsonl", "jsonl", "text", "csv", "tsv", "parquet"][..],
+            _ => &["jsonl", "csv", "parquet"],
         });
         let is_columnar = source == "parquet";
         let compression =

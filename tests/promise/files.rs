@@ -1,4 +1,4 @@
-//! The files of a case: the same records as text, JSON lines or a columnar file, compressed or not.
+//! The files of a case: the same records as text, JSON lines, CSV or a columnar file, compressed or not.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -32,12 +32,22 @@ pub(crate) fn write(path: &Path, source: &str, compression: &str, records: &[Rec
 }
 
 fn lines(source: &str, records: &[Record], random: &mut Random) -> Vec<u8> {
-    let mut content = Vec::new();
+    let mut content = match source {
+        "csv" => b"b,n,\"a\"\r\n".to_vec(),
+        "tsv" => b"n\ta\tb\n".to_vec(),
+        _ => Vec::new(),
+    };
     for record in records {
         let end = random.pick(&["\n", "\n", "\r\n"]);
         match (source, record.is_bad) {
             ("text", true) => content.extend(b"\xff\xfe"),
             ("text", false) => content.extend(record.a.as_bytes()),
+            ("csv" | "tsv", true) => content.extend(b"1,2\t,3\t,4\t,5"),
+            ("csv", false) => {
+                let (a, b) = (quoted(random, &record.a), quoted(random, &record.b));
+                write!(content, "{b},{},{a}", record.n).unwrap();
+            }
+            ("tsv", false) => write!(content, "{}\t{}\t\"{}", record.n, record.a, record.b).unwrap(),
             (_, true) => content.extend(br#"{"a": "no end"#),
             (_, false) => {
                 let row = serde_json::json!({ "a": record.a, "b": record.b, "n": record.n });
@@ -47,6 +57,15 @@ fn lines(source: &str, records: &[Record], random: &mut Random) -> Vec<u8> {
         content.extend(end.as_bytes());
     }
     content
+}
+
+/// A field of CSV, quoted at times, and then with line ends, delimiters and quotes in it.
+fn quoted(random: &mut Random, text: &str) -> String {
+    if text.is_empty() || random.below(3) == 0 {
+        return text.replace(',', ";");
+    }
+    let between = random.pick(&[" ", "\n", "\r\n", ", ", "\"\""]);
+    format!("\"{}\"", text.replacen(' ', between, 3))
 }
 
 fn compressed(content: &[u8], compression: &str) -> Vec<u8> {

@@ -55,6 +55,8 @@ impl Explanation {
         let format = match source.format {
             SourceFormat::Text => "lines of text",
             SourceFormat::Jsonl => "JSON lines",
+            SourceFormat::Csv => "CSV",
+            SourceFormat::Tsv => "TSV",
             SourceFormat::Parquet => "Parquet",
         };
         writeln!(f, "\nsource `{}`: {format}; {bad}", source.name)?;

@@ -252,8 +252,13 @@ impl Read for Bounded {
     }
 }
 
+/// Refuses a file that is compressed, but whose name does not say so.
+pub(super) fn check_name(file: &SourceFile) -> Result<(), SourceError> {
+    if Compression::of(&file.path) == Compression::Plain { check_not_compressed(file) } else { Ok(()) }
+}
+
 /// Refuses a plain file whose first bytes say that it is compressed after all.
-pub(super) fn check_not_compressed(file: &SourceFile) -> Result<(), SourceError> {
+fn check_not_compressed(file: &SourceFile) -> Result<(), SourceError> {
     let mut blocks = Blocks::open_at(file, 0)?;
     let mut head = [0; 10];
     let Input::Plain(bounded) = &mut blocks.input else { unreachable!("a file is opened as a plain one") };

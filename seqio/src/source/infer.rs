@@ -20,7 +20,7 @@ use crate::source::record::lines;
 use crate::source::{SourceError, SourceFile, SourceRange};
 
 /// Records that columns are inferred from.
-const SAMPLE_RECORDS: usize = 1000;
+pub(super) const SAMPLE_RECORDS: usize = 1000;
 
 /// Infers the columns of a file; `None` if it has no records.
 pub(super) fn infer_columns(
@@ -113,7 +113,7 @@ fn sample(
     let mut records = 0;
     let mut good = false;
     let mut first_bad = None;
-    for chunk in LineChunks::open(file, 0, Some(range), cutting, Box::new(|_| false))? {
+    for chunk in LineChunks::open(file, 0, Some(range), cutting, None, Box::new(|_| false))? {
         let chunk = chunk?;
         for line in lines(&chunk).filter(|line| !line.text.as_ref().is_ok_and(|text| is_blank(text))) {
             if records == SAMPLE_RECORDS {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use arrow::datatypes::SchemaRef;
 
 use crate::source::column::ColumnSpec;
-use crate::source::compression::{Compression, check_not_compressed};
+use crate::source::compression::check_name;
 use crate::source::count::{count_lines_of_ranges, line_number};
 use crate::source::infer::{check_declared, infer_columns};
 use crate::source::jsonl::{declared_schema, parse_jsonl};
@@ -78,10 +78,6 @@ pub(super) fn pin_jsonl_columns(
     Ok(declared.clone())
 }
 
-fn check_name(file: &SourceFile) -> Result<(), SourceError> {
-    if Compression::of(&file.path) == Compression::Plain { check_not_compressed(file) } else { Ok(()) }
-}
-
 impl DataSource for LineSource {
     fn name(&self) -> &str {
         &self.listing.name
@@ -111,7 +107,7 @@ impl DataSource for LineSource {
         range: Option<SourceRange>,
         skip: Box<dyn Fn(u64) -> bool + Send>,
     ) -> Result<RawChunks, SourceError> {
-        Ok(Box::new(LineChunks::open(file, index, range, self.cutting, skip)?))
+        Ok(Box::new(LineChunks::open(file, index, range, self.cutting, None, skip)?))
     }
 
     fn parse(&self, file: &SourceFile, chunk: &RawChunk) -> Result<ParsedChunk, SourceError> {

@@ -1,4 +1,4 @@
-//! Cuts a file of lines into ranges, and ranges into chunks of whole lines.
+//! Cuts a file of lines, or of records that may span lines, into ranges, and ranges into chunks of whole lines.
 //!
 //! A line begins at the start of the file and after every `\n` that is not its last byte. A range owns the lines that
 //! *begin* in it; a line that spans several ranges belongs to the first and leaves the others empty. A chunk ends
@@ -12,8 +12,11 @@
 //! A range ends at a multiple of `range_bytes` even where the file ends before. Every file has a range: an empty file
 //! has one without records. Where a compressed stream is damaged, the line it breaks off in counts as a record (a
 //! bad one); where it breaks off between two lines there is such a record too.
+//!
+//! Of CSV all of this holds for records, which `RecordScan` ends outside of quotes; what is counted are lines.
 
 use crate::source::compression::{BLOCK_BYTES, Blocks, Compression};
+use crate::source::csv_records::RecordScan;
 use crate::source::{FileRanges, RANGE_BYTES, RawChunk, RawRecords, SourceError, SourceFile, SourceRange};
 
 /// Where files are cut. Tests cut small files at small sizes; every real source has the default.
@@ -32,6 +35,11 @@ impl Default for Cutting {
 }
 
 impl Cutting {
+    /// Where CSV is cut. A quote that is never closed makes one record of all that follows: the limit is lower.
+    pub(super) fn csv() -> Self {
+        Self { max_line_bytes: 1 << 28, ..Self::default() }
+    }
+
     fn range_at(self, file: u32, offset: u64) -> SourceRange {
         let start = offset - offset % self.range_bytes;
         SourceRange { file, start, end: start.saturating_add(self.range_bytes) }
@@ -65,6 +73,8 @@ pub(super) struct LineChunks {
     range: SourceRange,
     /// Start of the only range that is wanted.
     only: Option<u64>,
+    /// Where records end that may span lines.
+    scan: Option<RecordScan>,
     skip: Box<dyn Fn(u64) -> bool + Send>,
     /// Bytes read and not yet given out: they begin a line, but where `mid_line`.
     buffer: Vec<u8>,
@@ -83,9 +93,13 @@ impl LineChunks {
         index: u32,
         range: Option<SourceRange>,
         cutting: Cutting,
+        scan: Option<RecordScan>,
         skip: Box<dyn Fn(u64) -> bool + Send>,
     ) -> Result<Self, SourceError> {
-        let plain = Compression::of(&file.path) == Compression::Plain;
+        // Without quotes records are lines.
+        let scan = scan.filter(RecordScan::has_quotes);
+        // Whether a quote is open depends on all quotes before.
+        let plain = Compression::of(&file.path) == Compression::Plain && scan.is_none();
         // Whether a line begins at `start` is known from the byte before it.
         let inside = range.filter(|range| plain && range.start > 0);
         Ok(Self {
@@ -96,6 +110,7 @@ impl LineChunks {
             cutting,
             range: inside.unwrap_or_else(|| cutting.range_at(index, 0)),
             only: range.map(|range| range.start),
+            scan,
             skip,
             buffer: Vec::new(),
             at: inside.map_or(0, |range| range.start - 1),
@@ -144,7 +159,10 @@ impl LineChunks {
             }
             None => {
                 let damage = self.damage();
-                let whole = memchr::memrchr(b'\n', &self.buffer).map_or(0, |end| end + 1);
+                let whole = match &self.scan {
+                    Some(scan) => scan.record(),
+                    None => memchr::memrchr(b'\n', &self.buffer).map_or(0, |end| end + 1),
+                };
                 let end = if damage.is_some() { whole } else { self.buffer.len() };
                 let lines = self.take(end);
                 self.buffer.clear();
@@ -155,6 +173,9 @@ impl LineChunks {
 
     /// The end of the first line that ends at or after `least` bytes; `None` if the file ends before.
     fn line_end(&mut self, least: usize) -> Result<Option<usize>, SourceError> {
+        if self.scan.is_some() {
+            return self.record_end(least);
+        }
         let mut searched = least - 1;
         loop {
             if let Some(found) = self.buffer.get(searched..).and_then(|bytes| memchr::memchr(b'\n', bytes)) {
@@ -168,6 +189,29 @@ impl LineChunks {
                 return Ok(None);
             }
         }
+    }
+
+    /// The same of records that may span lines.
+    fn record_end(&mut self, least: usize) -> Result<Option<usize>, SourceError> {
+        let Some(mut scan) = self.scan.take() else { return Ok(None) };
+        scan.reset();
+        let end = loop {
+            match scan.next_end(&self.buffer, self.at == 0) {
+                Some((end, _)) if end >= least => break Ok(Some(end)),
+                Some(_) => continue,
+                None => {}
+            }
+            if self.buffer.len() - scan.record() > self.cutting.max_line_bytes {
+                break Err(self.record_too_long(&scan));
+            }
+            match self.read_more() {
+                Ok(true) => {}
+                Ok(false) => break Ok(None),
+                Err(error) => break Err(error),
+            }
+        };
+        self.scan = Some(scan);
+        end
     }
 
     fn read_more(&mut self) -> Result<bool, SourceError> {
@@ -217,6 +261,25 @@ impl LineChunks {
     /// Whether the file has a byte, or a break, at or after `end`, where all lines that begin before are given out.
     fn reaches_beyond(&mut self, end: u64) -> Result<bool, SourceError> {
         Ok(self.at > end || !self.buffer.is_empty() || self.read_more()? || self.damage().is_some())
+    }
+
+    fn record_too_long(&self, scan: &RecordScan) -> SourceError {
+        let quote = if scan.is_open() {
+            format!(
+                ", and the quote at byte {} is not closed; if quotes are text here, set `quote = \"\"` in `dialect`",
+                self.at + scan.opened() as u64
+            )
+        } else {
+            "; is it a file of lines?".to_owned()
+        };
+        SourceError::Malformed {
+            path: self.blocks.path().to_owned(),
+            problem: format!(
+                "the record that begins at byte {} is longer than {} bytes{quote}",
+                self.at + scan.record() as u64,
+                self.cutting.max_line_bytes
+            ),
+        }
     }
 
     fn line_too_long(&self, least: usize) -> SourceError {
@@ -271,7 +334,10 @@ mod tests {
     }
 
     fn chunks(file: &SourceFile, range: Option<SourceRange>, cutting: Cutting) -> Vec<RawChunk> {
-        LineChunks::open(file, 0, range, cutting, Box::new(|_| false)).unwrap().map(Result::unwrap).collect()
+        LineChunks::open(file, 0, range, cutting, None, Box::new(|_| false))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
     }
 
     /// What tells chunks apart.
@@ -410,7 +476,8 @@ mod tests {
     fn ranges_that_are_skipped_change_nothing_else() {
         let (_dir, file) = listed("a.gz", &pack(b"a\nb\nc\nd\n", "gz"));
         let all = chunks(&file, None, cutting(2, 2));
-        let odd = LineChunks::open(&file, 0, None, cutting(2, 2), Box::new(|start| start % 4 == 0)).unwrap();
+        let odd =
+            LineChunks::open(&file, 0, None, cutting(2, 2), None, Box::new(|start| start % 4 == 0)).unwrap();
         let odd: Vec<_> = odd.map(|chunk| shape(&chunk.unwrap())).collect();
         let expected: Vec<_> = shapes(&all).into_iter().filter(|shape| shape.0 % 4 != 0).collect();
         assert_eq!(odd, expected);
@@ -426,7 +493,7 @@ mod tests {
         let last = found.last().unwrap();
         assert_eq!((last.range.start, last.first_offset, last.num_records), (300_000, 300_005, 1));
         cutting.max_line_bytes = 100_000;
-        let mut chunks = LineChunks::open(&file, 0, None, cutting, Box::new(|_| false)).unwrap();
+        let mut chunks = LineChunks::open(&file, 0, None, cutting, None, Box::new(|_| false)).unwrap();
         let error = chunks.next().unwrap().unwrap_err().to_string();
         assert!(
             error.ends_with(

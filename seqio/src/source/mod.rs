@@ -4,6 +4,12 @@ mod budget;
 mod column;
 mod compression;
 mod count;
+mod csv;
+mod csv_head;
+mod csv_infer;
+mod csv_records;
+mod csv_source;
+mod dialect;
 mod infer;
 mod json_columns;
 mod jsonl;
@@ -29,9 +35,13 @@ use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
 
 use crate::example::{ExampleRow, Examples};
+use crate::split::{Split, slice_windows};
+
+use self::compression::Compression;
 
 pub use self::budget::ReadBudget;
 pub use self::column::{ColumnSpec, ColumnType, ScalarType};
+pub use self::dialect::{Dialect, Header};
 pub use self::spec::{OnBadRow, SourceFormat, SourceSpec};
 
 /// Text files are cut into ranges of this many decompressed bytes; a range owns the records that begin in it.
@@ -50,6 +60,13 @@ pub struct SourceFile {
     pub modified_ns: i128,
 }
 
+impl SourceFile {
+    /// Whether its name says that it is compressed.
+    pub fn is_compressed(&self) -> bool {
+        Compression::of(&self.path) != Compression::Plain
+    }
+}
+
 /// A stretch of one file that is read, encoded and committed by itself.
 ///
 /// Text: `start..end` in decompressed bytes, multiples of [`RANGE_BYTES`]; the last range may end beyond its file.
@@ -64,19 +81,28 @@ pub struct SourceRange {
     pub end: u64,
 }
 
+/// The part of a split that a slice is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SliceWindows {
+    /// The ordinals that belong to it, by range; ranges outside it are left out.
+    pub windows: Vec<(SourceRange, Range<u64>)>,
+    /// How many ordinals each range of the split has, as [`DataSource::count_records`] counts them.
+    pub counts: Vec<(SourceRange, u64)>,
+}
+
 /// How a file can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileRanges {
     /// Ranges that can be read on their own, in any order.
     Known(Vec<SourceRange>),
-    /// One reader has to run through the whole file (compressed text); it cuts ranges as it goes.
+    /// One reader has to run through the whole file (compressed text, quoted CSV); it cuts ranges as it goes.
     Streamed,
 }
 
 /// What a chunk holds before it is parsed.
 #[derive(Clone, Debug)]
 pub enum RawRecords {
-    /// Whole lines, with their line ends but perhaps for the last of the file.
+    /// Whole lines, of CSV whole records, with their line ends but perhaps for the last of the file.
     Lines(Vec<u8>),
     /// Rows of a columnar file.
     Columns(RecordBatch),
@@ -89,7 +115,7 @@ pub struct RawChunk {
     pub range: SourceRange,
     /// Ordinal within the range of its first record.
     pub first_ordinal: u64,
-    /// Number of raw records in it, bad and blank ones included.
+    /// Number of raw records in it, bad and blank ones included; of CSV, whose records may span several, of lines.
     pub num_records: u64,
     /// Offset of its first record: bytes in the decompressed file, or rows in the row group.
     pub first_offset: u64,
@@ -185,7 +211,7 @@ pub trait DataSource: Debug + Send + Sync {
     /// Turns the raw records of a chunk into examples.
     fn parse(&self, file: &SourceFile, chunk: &RawChunk) -> Result<ParsedChunk, SourceError>;
 
-    /// Number of raw records of each range of `file`, in order.
+    /// Number of raw records (of CSV: lines) of each range of `file`, in order.
     fn count_records(&self, file: &SourceFile, index: u32) -> Result<Vec<(SourceRange, u64)>, SourceError>;
 
     /// Says what reading may take from now on; it never changes what is read.
@@ -200,6 +226,15 @@ pub trait DataSource: Debug + Send + Sync {
     /// Whether its examples are known by keys ([`ExampleRow::key`]) besides their origins.
     fn has_keys(&self) -> bool {
         false
+    }
+
+    /// What of each range belongs to a slice of a split that has these files.
+    fn slice(&self, split: &Split, files: &[SourceFile]) -> Result<SliceWindows, SourceError> {
+        let mut counts = Vec::new();
+        for (index, file) in (0u32..).zip(files) {
+            counts.extend(self.count_records(file, index)?);
+        }
+        Ok(SliceWindows { windows: slice_windows(split, &counts), counts })
     }
 
     /// The 1-based line (or row) of a file at which the record of a range with this ordinal stands, for messages.

@@ -10,6 +10,9 @@
 use crate::example::{ExampleId, ExampleRow, Origin};
 use crate::source::{BadRow, RawChunk, RawRecords, SourceFile};
 
+/// A mark at the start of a file that says it is UTF-8.
+pub(super) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// One line.
 pub(super) struct Line<'a> {
     /// Ordinal within the range.
@@ -41,8 +44,8 @@ pub(super) fn lines(chunk: &RawChunk) -> impl Iterator<Item = Line<'_>> {
             line.end -= if bytes[line.clone()].ends_with(b"\r\n") { 2 } else { 1 };
         }
         let length = line.len() as u64;
-        if offset == 0 && bytes[line.clone()].starts_with("\u{feff}".as_bytes()) {
-            line.start += 3;
+        if offset == 0 && bytes[line.clone()].starts_with(BYTE_ORDER_MARK) {
+            line.start += BYTE_ORDER_MARK.len();
         }
         let text = match whole {
             Some(text) => Ok(&text[line]),

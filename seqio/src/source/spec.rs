@@ -13,7 +13,10 @@ use std::sync::Arc;
 use serde::de::{SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::source::column::ColumnSpec;
+use crate::source::column::{ColumnSpec, ColumnType};
+use crate::source::csv_infer::pin_csv_columns;
+use crate::source::csv_source::CsvSource;
+use crate::source::dialect::{CsvDialect, Dialect};
 use crate::source::line_source::{LineSource, pin_jsonl_columns};
 use crate::source::listing::Listing;
 use crate::source::parquet::{ParquetSource, pin_parquet_columns};
@@ -31,6 +34,8 @@ pub struct SourceSpec {
     pub splits: BTreeMap<String, Vec<String>>,
     /// The columns to read; empty: those that the first file has.
     pub columns: BTreeMap<String, ColumnSpec>,
+    /// How the text of CSV and TSV is taken apart.
+    pub dialect: Dialect,
     /// What a record that cannot be read does.
     pub on_bad_row: OnBadRow,
     /// The name that enters example ids, if not the task's.
@@ -45,6 +50,10 @@ pub enum SourceFormat {
     Text,
     /// One JSON object a line.
     Jsonl,
+    /// Comma-separated values, or with another delimiter.
+    Csv,
+    /// Tab-separated values.
+    Tsv,
     /// Apache Parquet.
     Parquet,
 }
@@ -71,6 +80,16 @@ impl SourceSpec {
         Self::new(SourceFormat::Jsonl, splits)
     }
 
+    /// Comma-separated values; other delimiters by [`SourceSpec::dialect`].
+    pub fn csv<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
+        Self::new(SourceFormat::Csv, splits)
+    }
+
+    /// Tab-separated values.
+    pub fn tsv<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
+        Self::new(SourceFormat::Tsv, splits)
+    }
+
     /// Parquet files.
     pub fn parquet<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
         Self::new(SourceFormat::Parquet, splits)
@@ -84,6 +103,7 @@ impl SourceSpec {
             format,
             splits: BTreeMap::new(),
             columns: BTreeMap::new(),
+            dialect: Dialect::default(),
             on_bad_row: OnBadRow::Fail,
             name: None,
         };
@@ -101,6 +121,13 @@ impl SourceSpec {
     #[must_use]
     pub fn column(mut self, name: impl Into<String>, column: impl Into<ColumnSpec>) -> Self {
         self.columns.insert(name.into(), column.into());
+        self
+    }
+
+    /// Says how the text of CSV or TSV is taken apart.
+    #[must_use]
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
         self
     }
 
@@ -137,10 +164,45 @@ impl SourceSpec {
         if self.format == SourceFormat::Text && !self.columns.is_empty() {
             return refuse("lines of text have the one column `text`; leave `columns` out".to_owned());
         }
+        match self.format {
+            SourceFormat::Csv | SourceFormat::Tsv => self.check_dialect()?,
+            _ if self.dialect != Dialect::default() => {
+                return refuse("only `csv` and `tsv` have a `dialect`; leave it out".to_owned());
+            }
+            _ => {}
+        }
         if self.name.as_deref() == Some("") {
             return refuse("the source's `name` is empty; leave it out or give it one".to_owned());
         }
         Ok(())
+    }
+
+    fn check_dialect(&self) -> Result<(), SourceError> {
+        let refuse = |problem: String| Err(SourceError::Definition { problem });
+        let dialect = self.csv_dialect()?;
+        let lists = |(_, column): &(&String, &ColumnSpec)| matches!(column.data, ColumnType::List(_));
+        if let Some((name, column)) = self.columns.iter().find(lists) {
+            return refuse(format!(
+                "column `{name}` is `{column}`, but a field of CSV is one value; declare it as a `string`, or use `jsonl`, \
+                 `parquet` or `arrow`"
+            ));
+        }
+        let names = dialect.names.unwrap_or_default();
+        let missing = |(name, column): &(&String, &ColumnSpec)| {
+            !column.optional && !names.is_empty() && !names.contains(name)
+        };
+        match self.columns.iter().find(missing) {
+            Some((name, _)) => {
+                refuse(format!("`header` names no column `{name}`, only {}", crate::text::quoted(&names)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The dialect of CSV or TSV with its defaults.
+    pub(crate) fn csv_dialect(&self) -> Result<CsvDialect, SourceError> {
+        let problem = |problem| SourceError::Definition { problem: format!("`dialect`: {problem}") };
+        self.dialect.resolve(self.format).map_err(problem)
     }
 
     /// The same definition with its columns declared: looks at the first file where they are not, and sees that the
@@ -154,6 +216,9 @@ impl SourceSpec {
         let columns = match self.format {
             SourceFormat::Text => BTreeMap::new(),
             SourceFormat::Jsonl => pin_jsonl_columns(&listing, &self.columns)?,
+            SourceFormat::Csv | SourceFormat::Tsv => {
+                pin_csv_columns(&listing, &self.csv_dialect()?, &self.columns)?
+            }
             SourceFormat::Parquet => pin_parquet_columns(&listing, &self.columns)?,
         };
         Ok(Self { columns, ..self.clone() })
@@ -166,6 +231,9 @@ impl SourceSpec {
         Ok(match self.format {
             SourceFormat::Text => Arc::new(LineSource::text(listing)),
             SourceFormat::Jsonl => Arc::new(LineSource::jsonl(listing, pinned.columns)),
+            SourceFormat::Csv | SourceFormat::Tsv => {
+                Arc::new(CsvSource::new(listing, self.csv_dialect()?, pinned.columns))
+            }
             SourceFormat::Parquet => Arc::new(ParquetSource::new(listing, pinned.columns)),
         })
     }
@@ -188,17 +256,23 @@ struct SourceTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     jsonl: Option<BTreeMap<String, Patterns>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    csv: Option<BTreeMap<String, Patterns>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tsv: Option<BTreeMap<String, Patterns>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     parquet: Option<BTreeMap<String, Patterns>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     columns: BTreeMap<String, ColumnSpec>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    dialect: Dialect,
     #[serde(default, skip_serializing_if = "is_default")]
     on_bad_row: OnBadRow,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
 }
 
-fn is_default(on_bad_row: &OnBadRow) -> bool {
-    *on_bad_row == OnBadRow::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl TryFrom<SourceTable> for SourceSpec {
@@ -208,14 +282,23 @@ impl TryFrom<SourceTable> for SourceSpec {
         let formats = [
             (SourceFormat::Text, table.text),
             (SourceFormat::Jsonl, table.jsonl),
+            (SourceFormat::Csv, table.csv),
+            (SourceFormat::Tsv, table.tsv),
             (SourceFormat::Parquet, table.parquet),
         ];
         let mut given = formats.into_iter().filter_map(|(format, splits)| Some((format, splits?)));
         let (Some((format, splits)), None) = (given.next(), given.next()) else {
-            return Err("a source has exactly one of `text`, `jsonl` and `parquet`".to_owned());
+            return Err("a source has exactly one of `text`, `jsonl`, `csv`, `tsv` and `parquet`".to_owned());
         };
         let splits = splits.into_iter().map(|(split, patterns)| (split, patterns.0)).collect();
-        Ok(Self { format, splits, columns: table.columns, on_bad_row: table.on_bad_row, name: table.name })
+        Ok(Self {
+            format,
+            splits,
+            columns: table.columns,
+            dialect: table.dialect,
+            on_bad_row: table.on_bad_row,
+            name: table.name,
+        })
     }
 }
 
@@ -227,8 +310,11 @@ impl From<SourceSpec> for SourceTable {
         Self {
             text: of(SourceFormat::Text),
             jsonl: of(SourceFormat::Jsonl),
+            csv: of(SourceFormat::Csv),
+            tsv: of(SourceFormat::Tsv),
             parquet: of(SourceFormat::Parquet),
             columns: spec.columns,
+            dialect: spec.dialect,
             on_bad_row: spec.on_bad_row,
             name: spec.name,
         }
@@ -275,7 +361,7 @@ impl<'de> Visitor<'de> for PatternsReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::column::{ColumnType, ScalarType};
+    use crate::source::column::ScalarType;
 
     const TOML: &str = r#"
         on_bad_row = "skip"
@@ -310,10 +396,10 @@ mod tests {
 
     #[test]
     fn mistakes_in_the_table_are_explained() {
-        insta::assert_snapshot!(parse_error("name = \"x\""), @"a source has exactly one of `text`, `jsonl` and `parquet`");
-        insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl` and `parquet`");
+        insta::assert_snapshot!(parse_error("name = \"x\""), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv` and `parquet`");
+        insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv` and `parquet`");
         insta::assert_snapshot!(parse_error("text = { train = 3 }"), @"invalid type: integer `3`, expected a file pattern or a list of file patterns");
-        insta::assert_snapshot!(parse_error("csv = { train = \"a\" }"), @"unknown field `csv`, expected one of `text`, `jsonl`, `parquet`, `columns`, `on_bad_row`, `name`");
+        insta::assert_snapshot!(parse_error("xls = { train = \"a\" }"), @"unknown field `xls`, expected one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `columns`, `dialect`, `on_bad_row`, `name`");
         insta::assert_snapshot!(parse_error("jsonl = { train = \"a\" }\non_bad_row = \"ignore\""), @"unknown variant `ignore`, expected `fail` or `skip`");
         assert!(
             parse_error("jsonl = { train = \"a\" }\ncolumns = { a = \"str\" }")
@@ -330,6 +416,10 @@ mod tests {
         insta::assert_snapshot!(refused(toml::from_str("text = { train = [] }").unwrap()), @"split `train` has an empty pattern or none; leave it out or name its files");
         insta::assert_snapshot!(refused(SourceSpec::text([("a", "b")]).column("text", ScalarType::String)), @"lines of text have the one column `text`; leave `columns` out");
         insta::assert_snapshot!(refused(SourceSpec::text([("train[:5]", "b")])), @"split `train[:5]`: `[` cannot stand in the name, only letters, digits, `_`, `-` and `.`; a split is a name, or a slice as `train[:1%]`, `train[100:200]` or `train[50%:]`");
+        insta::assert_snapshot!(refused(SourceSpec::csv([("a", "b")]).column("ids", ColumnType::List(ScalarType::Int32))), @"column `ids` is `list<int32>`, but a field of CSV is one value; declare it as a `string`, or use `jsonl`, `parquet` or `arrow`");
+        insta::assert_snapshot!(refused(toml::from_str("csv = { train = 'a' }\ncolumns = { c = 'string' }\ndialect = { header = ['a', 'b'] }").unwrap()), @"`header` names no column `c`, only `a`, `b`");
+        insta::assert_snapshot!(refused(toml::from_str("jsonl = { train = 'a' }\ndialect = { trim = true }").unwrap()), @"only `csv` and `tsv` have a `dialect`; leave it out");
+        insta::assert_snapshot!(refused(toml::from_str("tsv = { train = 'a' }\ndialect = { delimiter = ';' }").unwrap()), @"`dialect`: the delimiter of `tsv` is a tab; for `;` write `csv` instead of `tsv`");
         insta::assert_snapshot!(refused(SourceSpec::text([("a", "b")]).name("")), @"the source's `name` is empty; leave it out or give it one");
     }
 }

@@ -5,7 +5,8 @@
 //! blake3 over the canonical JSON of what decides the bytes of a cache besides the source's data:
 //!
 //! - the format version of the cache;
-//! - of the source: its name (it enters example ids), kind, columns (declared or inferred) and `on_bad_row`;
+//! - of the source: its name (it enters example ids), kind, columns (declared or inferred), `on_bad_row`, and of CSV
+//!   and TSV the dialect;
 //! - the steps above the boundary, in order, each with its settings and its version; of SQL neither blanks nor comments
 //!   that make no difference;
 //! - of each feature: its name, its vocabulary (settings and the hash of the file), whether it is required, and, if a
@@ -32,7 +33,7 @@ use serde_json::{Map, Value, json};
 use crate::feature::FeatureLengths;
 use crate::fingerprint::Fingerprint;
 use crate::preprocess::{CustomSteps, Preprocessor, StepContext, TokenEdit};
-use crate::source::ColumnSpec;
+use crate::source::{ColumnSpec, SourceFormat};
 use crate::task::{FeatureSpec, OpenVocabulary, Task, TaskSpec};
 use crate::vocabulary::VocabularySpec;
 
@@ -144,12 +145,17 @@ impl Task {
     /// Without files: their contents are what the cache's source digest is made of.
     fn canonical_source(&self) -> Value {
         let source = &self.spec.source;
-        json!({
+        let mut canonical = json!({
             "name": source.name.as_deref().unwrap_or(&self.name),
             "format": source.format,
             "columns": self.source_columns,
             "on_bad_row": source.on_bad_row,
-        })
+        });
+        // With its defaults, so that it is the same whether they are written or not.
+        if let (SourceFormat::Csv | SourceFormat::Tsv, Ok(dialect)) = (source.format, source.csv_dialect()) {
+            canonical["dialect"] = json!(dialect);
+        }
+        canonical
     }
 
     fn canonical_features(&self) -> Map<String, Value> {

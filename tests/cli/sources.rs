@@ -1,0 +1,86 @@
+//! Sources of other kinds than JSON Lines, through the program.
+
+use crate::support::{Project, files_below, wait_until};
+
+const CSV_TASK: &str = r#"[vocabulary.bytes]
+byte = true
+
+[task.reviews]
+source   = { csv = { train = "data/*.csv" }, columns = { text = "string", stars = "int32?" } }
+features = { text = { vocabulary = "bytes" } }
+steps    = [{ op = "tokenize" }, { op = "append_eos" }]
+"#;
+
+/// A project whose task reads two files of CSV: columns in different order, and records of several lines.
+fn reviews(records: usize) -> Project {
+    let project = Project::empty();
+    project.write("seqio.toml", CSV_TASK);
+    let mut first = "stars,text\n".to_owned();
+    let mut second = "id,text\n".to_owned();
+    for number in 0..records {
+        let more = " and more".repeat(number % 7);
+        first += &format!("{},\"review {number},\nof \"\"two\"\" lines{more}\"\n", number % 5);
+        second += &format!("{number},short {number}{more}\r\n");
+    }
+    project.write("data/a.csv", first);
+    project.write("data/b.csv", second);
+    project
+}
+
+/// Every file of a cache but the log.
+fn content(project: &Project, task: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = project.cache_of(task);
+    let files = files_below(&folder).into_iter().filter(|path| !path.ends_with("build.log.json"));
+    files
+        .map(|path| {
+            let name = path.strip_prefix(&folder).unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read(path).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn csv_is_explained_inspected_cached_and_traced_to_the_first_line_of_a_record() {
+    let project = reviews(5);
+    let explained = project.seqio("explain reviews").ok().out();
+    assert!(explained.contains("source `reviews`: CSV; a bad record stops the run"), "{explained}");
+    let shown = project.seqio("inspect reviews --num 2 --stage raw").ok().out();
+    assert!(shown.contains("data/a.csv:2") && shown.contains("data/a.csv:4"), "{shown}");
+    assert_eq!(project.seqio("cache build reviews").ok().code, Some(0));
+    project.seqio("cache verify reviews").ok();
+    let shape = "--batch-size 20 --lengths 128 --pack none";
+    let found = project.seqio(&format!("find data/a.csv:6 {shape} --json")).ok().json();
+    assert_eq!(found[0]["examples"].as_array().unwrap().len(), 1, "{found}");
+    let batch = project.seqio(&format!("batch reviews {shape} --step 0 --json")).ok().out();
+    for place in ["a.csv:2\"", "a.csv:10\"", "b.csv:2\"", "b.csv:6\""] {
+        assert!(batch.contains(place), "{place}: {batch}");
+    }
+    let within = project.seqio(&format!("find data/a.csv:7 {shape}")).fails(1);
+    assert!(within.contains("within a record that begins in a line before"), "{within}");
+}
+
+#[test]
+fn a_bad_record_of_csv_stops_with_its_first_line() {
+    let project = reviews(3);
+    project.write("data/c.csv", "text\n\"a\nb\"\n\nc,d\n");
+    let message = project.seqio("cache build reviews").fails(1);
+    assert!(message.contains("c.csv, line 5: has 2 fields instead of 1"), "{message}");
+}
+
+#[test]
+fn a_killed_build_of_csv_goes_on_and_the_result_is_the_same() {
+    let whole = reviews(40_000);
+    whole.seqio("cache build reviews").ok();
+    let project = reviews(40_000);
+    let building = project.path("seqio-cache/reviews");
+    for files in [2, 4] {
+        let mut child = project.command("cache build reviews --memory 1MiB").spawn().unwrap();
+        wait_until("some work is committed", || {
+            files_below(&building).len() >= files || child.try_wait().unwrap().is_some()
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    project.seqio("cache build reviews --threads 3").ok();
+    assert!(content(&project, "reviews") == content(&whole, "reviews"));
+}
