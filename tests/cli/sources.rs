@@ -1,5 +1,6 @@
 //! Sources of other kinds than JSON Lines, through the program.
 
+use crate::cache::content;
 use crate::support::{Project, files_below, wait_until};
 
 const CSV_TASK: &str = r#"[vocabulary.bytes]
@@ -7,8 +8,8 @@ byte = true
 
 [task.reviews]
 source   = { csv = { train = "data/*.csv" }, columns = { text = "string", stars = "int32?" } }
-features = { text = { vocabulary = "bytes" } }
-steps    = [{ op = "tokenize" }, { op = "append_eos" }]
+features = { targets = { vocabulary = "bytes" } }
+steps    = [{ op = "rekey", to_from = { targets = "text" } }, { op = "tokenize" }, { op = "append_eos" }]
 "#;
 
 /// A project whose task reads two files of CSV: columns in different order, and records of several lines.
@@ -25,18 +26,6 @@ fn reviews(records: usize) -> Project {
     project.write("data/a.csv", first);
     project.write("data/b.csv", second);
     project
-}
-
-/// Every file of a cache but the log.
-fn content(project: &Project, task: &str) -> Vec<(String, Vec<u8>)> {
-    let folder = project.cache_of(task);
-    let files = files_below(&folder).into_iter().filter(|path| !path.ends_with("build.log.json"));
-    files
-        .map(|path| {
-            let name = path.strip_prefix(&folder).unwrap().to_string_lossy().into_owned();
-            (name, std::fs::read(path).unwrap())
-        })
-        .collect()
 }
 
 #[test]
@@ -82,5 +71,5 @@ fn a_killed_build_of_csv_goes_on_and_the_result_is_the_same() {
         child.wait().unwrap();
     }
     project.seqio("cache build reviews --threads 3").ok();
-    assert!(content(&project, "reviews") == content(&whole, "reviews"));
+    assert!(content(&project.cache_of("reviews")) == content(&whole.cache_of("reviews")));
 }
