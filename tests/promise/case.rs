@@ -180,7 +180,7 @@ impl Case {
 
     /// Whether the script that lists the records of files can read these.
     pub(crate) fn can_be_listed(&self) -> bool {
-        self.source != "parquet" && !matches!(self.compression, ".bz2" | ".xz")
+        self.source != "parquet"
     }
 
     /// The options that say what is streamed.
