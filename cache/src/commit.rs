@@ -1,7 +1,7 @@
 //! Nothing half-written is ever found under its final name.
 //!
 //! ```text
-//! write `x.tmp` -> (fsync) -> rename to `x` -> (fsync of the folder)
+//! write `x.1f2e3d4c.tmp` -> (fsync) -> rename to `x` -> (fsync of the folder)
 //! ```
 //!
 //! Spills are renamed without an fsync: they carry checksums, so one that a power cut has torn is found and redone.
@@ -10,12 +10,14 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::CacheError;
 use crate::layout::hex;
+use crate::log::host_name;
 
 /// Whether a commit has to survive a power cut, or only the death of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,14 +28,21 @@ pub(crate) enum Durability {
     Disk,
 }
 
-/// The name of a file while it is written.
+/// The ending of a file while it is written.
+pub(crate) const TEMPORARY: &str = ".tmp";
+
+/// The name of a file while it is written: another one in each process, so that a worker that was thought dead writes
+/// into nobody else's.
 pub(crate) fn temporary(path: &Path) -> PathBuf {
+    static PROCESS: LazyLock<String> = LazyLock::new(|| {
+        hex(&blake3::hash(format!("{} {}", host_name(), std::process::id()).as_bytes()).as_bytes()[..4])
+    });
     let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
+    name.push(format!(".{}{TEMPORARY}", *PROCESS));
     PathBuf::from(name)
 }
 
-/// Creates the temporary file of `path`, and drops what an earlier job left of it.
+/// Creates the temporary file of `path`.
 pub(crate) fn create(path: &Path) -> Result<File, CacheError> {
     let temporary = temporary(path);
     File::create(&temporary).map_err(CacheError::io("create", &temporary))

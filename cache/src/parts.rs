@@ -252,9 +252,15 @@ pub(crate) fn committed_parts(
     for entry in fs::read_dir(work).map_err(CacheError::io("read", work))? {
         let path = entry.map_err(CacheError::io("read", work))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-        let stem = PartStem::parse(name).filter(|_| name.ends_with(".json"));
-        if stem.is_some_and(|stem| own.is_none_or(|own| own.has_part(&stem))) {
+        let stem = PartStem::parse(name);
+        if !stem.is_some_and(|stem| own.is_none_or(|own| own.has_part(&stem))) {
+            continue;
+        }
+        if name.ends_with(".json") {
             paths.push(path);
+        } else if name.ends_with(commit::TEMPORARY) && check == Check::Bytes {
+            // A job that died left it.
+            commit::remove(&path)?;
         }
     }
     paths.sort();

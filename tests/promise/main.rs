@@ -237,8 +237,9 @@ fn the_digest_of_a_step_is_that_of_its_rows() {
 #[test]
 fn workers_that_die_and_change_their_number_make_the_bytes_of_one_build() {
     for_each_case(8, |case, program| {
-        let one = program.build(case, "one", &[]);
         let mut random = Random::new(case.seed + case.examples);
+        let form = random.pick(&[&[][..], &["--compress", "zstd"]]);
+        let one = program.build(case, "one", form);
         let shared = program.path("shared");
         for _ in 0..random.below(4) {
             let count = 1 + random.below(5);
@@ -266,7 +267,7 @@ fn workers_that_die_and_change_their_number_make_the_bytes_of_one_build() {
         }
         let options = work_options(&mut random);
         let mut finish = vec!["cache", "finish", "t", "--cache-dir", "shared"];
-        finish.extend(options.iter().map(String::as_str));
+        finish.extend(options.iter().map(String::as_str).chain(form.iter().copied()));
         program.run(&finish);
         same_tree(&one, &shared);
     });

@@ -335,3 +335,18 @@ fn a_worker_leaves_the_parts_of_others_alone() {
     finish(&world, "caches", &small(1)).unwrap();
     assert!(files(world.caches("caches").root()) == expected(&world));
 }
+
+#[test]
+fn what_a_dead_worker_had_half_written_goes_when_its_share_is_gone_on_with() {
+    let world = world();
+    work(&world, "caches", "1/2", &small(1), &NoProgress).unwrap();
+    let left: Vec<PathBuf> = spills(world.caches("caches").root())
+        .into_iter()
+        .map(|path| path.with_extension("arrow.0a0a0a0a.tmp"))
+        .collect();
+    left.iter().for_each(|path| std::fs::write(path, "half").unwrap());
+    work(&world, "caches", "0/2", &small(1), &NoProgress).unwrap();
+    assert!(left.iter().all(|path| path.exists()), "they may be of a worker that lives");
+    work(&world, "caches", "1/2", &small(1), &NoProgress).unwrap();
+    assert!(left.iter().all(|path| !path.exists()));
+}
