@@ -78,6 +78,7 @@ const WORDS: &[&str] = &[
     "\u{a0}",
     "</s>",
     "e\u{301}",
+    "\"word\"",
 ];
 
 /// Steps on the columns `a`, `b` and `n`.

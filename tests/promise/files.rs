@@ -25,10 +25,40 @@ pub(crate) fn write(path: &Path, source: &str, compression: &str, records: &[Rec
     match source {
         "parquet" => write_parquet(path, records, random),
         _ => {
-            let content = lines(source, records, random);
+            let content = match source {
+                "csv" | "tsv" => table(source, records, random),
+                _ => lines(source, records, random),
+            };
             std::fs::write(path, compressed(&content, compression)).unwrap();
         }
     }
+}
+
+/// CSV with quotes around every text, TSV with none; columns in any order.
+fn table(source: &str, records: &[Record], random: &mut Random) -> Vec<u8> {
+    let order = random.pick(&[["a", "b", "n", "more"], ["more", "n", "b", "a"], ["b", "more", "a", "n"]]);
+    let delimiter = if source == "csv" { "," } else { "\t" };
+    let mut content = order.join(delimiter) + "\n";
+    for record in records {
+        let text = |text: &str, random: &mut Random| match source {
+            "csv" if random.below(4) == 0 => {
+                format!("\"{}\"", text.replace('"', "\"\"").replacen(' ', "\n", 1))
+            }
+            "csv" => format!("\"{}\"", text.replace('"', "\"\"")),
+            _ => text.to_owned(),
+        };
+        let (a, b) = (text(&record.a, random), text(&record.b, random));
+        let fields = order.map(|column| match column {
+            "a" => a.clone(),
+            "b" => b.clone(),
+            "n" => record.n.to_string(),
+            _ => "7".to_owned(),
+        });
+        // A bad one has too few fields.
+        content += &fields[..if record.is_bad { 3 } else { 4 }].join(delimiter);
+        content += random.pick(&["\n", "\n", "\r\n"]);
+    }
+    content.into_bytes()
 }
 
 fn lines(source: &str, records: &[Record], random: &mut Random) -> Vec<u8> {
