@@ -157,6 +157,7 @@ impl BuildProgress for Watcher {
 fn done(status: &BuildStatus) -> Done {
     let phase = match status.phase {
         BuildPhase::Checking => "checking",
+        BuildPhase::Comparing => "comparing",
         BuildPhase::Encoding => "encoding",
         BuildPhase::Merging => "merging",
         BuildPhase::Finishing => "finishing",

@@ -3,6 +3,7 @@
 mod args;
 mod build;
 mod command;
+mod duplicates;
 mod format;
 mod histogram;
 mod interrupt;

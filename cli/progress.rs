@@ -28,7 +28,7 @@ pub(crate) struct Done {
     /// The worker, as `1/4`, if it is one of several; files and bytes are those of its share then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worker: Option<String>,
-    /// What is being done: `checking`, `encoding`, `merging`, `finishing`.
+    /// What is being done: `checking`, `comparing`, `encoding`, `merging`, `finishing`.
     pub(crate) phase: String,
     /// Source files read to their end.
     pub(crate) files: u64,

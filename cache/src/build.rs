@@ -16,10 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use seqio::{FileRanges, Split};
 
+use crate::choose::{check_shareable, choose};
 use crate::columns::StoredColumns;
 use crate::commit::{self, Durability};
 use crate::compression::Compression;
 use crate::digest::split_digest;
+use crate::duplicates::tell_duplicates;
 use crate::encode::{BuildContext, encode_split, encoded_split};
 use crate::error::CacheError;
 use crate::estimate::{estimate_split, free_bytes};
@@ -90,6 +92,8 @@ pub struct SplitReport {
     pub ranges: RangesDone,
     /// Its statistics.
     pub statistics: SplitStatistics,
+    /// The file that tells what was dropped as a duplicate, if steps look for duplicates.
+    pub duplicates: Option<PathBuf>,
     /// Something to tell once.
     pub notice: Option<String>,
 }
@@ -112,6 +116,9 @@ pub(crate) fn build_splits(
     config: &BuildConfig,
     progress: &dyn BuildProgress,
 ) -> Result<BuildReport, CacheError> {
+    if missing == Missing::Refuse {
+        check_shareable(input)?;
+    }
     let columns = StoredColumns::new(&input.cached_schema(), &input.vocab_sizes())?;
     let folder = task_folder(root.root(), input.task());
     commit::create_folder(&folder)?;
@@ -154,11 +161,13 @@ pub(crate) fn wanted_splits(
             Located::Fresh { cache, notice } => {
                 let name = split.to_string();
                 let notice = notice.or_else(|| other_form(&cache, &name, config.compression));
+                let manifest = &cache.manifest().splits[&name];
                 let report = SplitReport {
                     folder: cache.folder().to_owned(),
                     was_fresh: true,
                     ranges: RangesDone::default(),
-                    statistics: cache.manifest().splits[&name].statistics.clone(),
+                    statistics: manifest.statistics.clone(),
+                    duplicates: duplicates_path(manifest, cache.folder()),
                     notice,
                     split: name.clone(),
                 };
@@ -220,6 +229,10 @@ fn other_form(cache: &Cache, split: &str, wanted: Option<Compression>) -> Option
     ))
 }
 
+fn duplicates_path(split: &SplitManifest, folder: &Path) -> Option<PathBuf> {
+    split.duplicates.as_ref().map(|file| folder.join(&file.path))
+}
+
 struct Job<'a> {
     context: BuildContext<'a>,
     config: &'a BuildConfig,
@@ -266,6 +279,7 @@ impl Job<'_> {
                 folder: target.clone(),
                 was_fresh: false,
                 ranges: built.ranges,
+                duplicates: duplicates_path(&built.manifest, &target),
                 statistics: built.manifest.statistics,
                 notice: None,
             })
@@ -280,26 +294,26 @@ impl Job<'_> {
         check_space(self.folder, input, &plan, building, self.config)?;
         let work = building.join(work_folder(&name));
         commit::create_folder(&work)?;
-        let counters = Counters::new(
-            self.progress,
-            input.task(),
-            &name,
-            None,
-            plan.files.len() as u64,
-            plan.source_bytes(),
-        );
+        let counters = || {
+            let (files, bytes) = (plan.files.len() as u64, plan.source_bytes());
+            Counters::new(self.progress, input.task(), &name, None, files, bytes)
+        };
+        let chosen = choose(self.context, &plan, &work, counters)?;
+        let (rows, counters) = (&chosen.rows, counters());
         let encoded = match self.missing {
-            Missing::Encode => encode_split(self.context, &plan, &work, &counters)?,
-            Missing::Refuse => match encoded_split(self.context, &plan, &work, &counters)? {
+            Missing::Encode => encode_split(self.context, &plan, rows, &counters, &chosen.choices)?,
+            Missing::Refuse => match encoded_split(self.context, &plan, rows, &counters)? {
                 Ok(encoded) => encoded,
                 // Something is damaged that looked whole.
                 Err(jobs) => return Err(incomplete(input, &[Unfinished { plan: &plan, work, jobs }])),
             },
         };
         let shuffled = input.is_shuffled(split.name());
-        let (shards, statistics) =
-            merge_split(self.context, &name, shuffled, &encoded, &work, staged, &counters)?;
+        let (shards, mut statistics) =
+            merge_split(self.context, &name, shuffled, &encoded, &chosen.rows, staged, &counters)?;
         counters.enter(BuildPhase::Finishing);
+        let (duplicates, duplicate_statistics) = tell_duplicates(&plan, &chosen, staged)?;
+        statistics.duplicates = duplicate_statistics;
         let status = counters.status();
         let files = encoded.files.iter().map(|file| (file.name.as_str(), file.digest.as_str()));
         let manifest = SplitManifest {
@@ -308,6 +322,7 @@ impl Job<'_> {
             source_digest: hex(&split_digest(&name, files)),
             files: encoded.files,
             shards,
+            duplicates,
             statistics,
         };
         let ranges = status.ranges();
@@ -369,11 +384,11 @@ impl Job<'_> {
     /// Removes what earlier jobs staged and this one does not use.
     fn drop_strangers(&self, staged: &Path, built: &[BuiltSplit]) -> Result<(), CacheError> {
         let shards = built.iter().flat_map(|built| &built.manifest.shards);
-        let ours: BTreeSet<PathBuf> = shards
-            .flat_map(|shard| {
-                ["arrow", "lengths", "sums"].map(|ending| shard_file(staged, &shard.name, ending))
-            })
-            .collect();
+        let shard_files = shards.flat_map(|shard| {
+            ["arrow", "lengths", "sums"].map(|ending| shard_file(staged, &shard.name, ending))
+        });
+        let duplicates = built.iter().filter_map(|built| duplicates_path(&built.manifest, staged));
+        let ours: BTreeSet<PathBuf> = shard_files.chain(duplicates).collect();
         for entry in fs::read_dir(staged).map_err(CacheError::io("read", staged))? {
             let path = entry.map_err(CacheError::io("read", staged))?.path();
             if !ours.contains(&path) {

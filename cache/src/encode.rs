@@ -12,11 +12,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
-use seqio::{BadRow, DataSource, Examples, FileRanges, ParsedChunk, RawChunk, RawRecords, SourceRange};
+use seqio::{
+    BadRow, DataSource, Examples, FileRanges, ParsedChunk, RawChunk, RawRecords, SourceRange, SplitChoices,
+};
 
 use crate::columns::StoredColumns;
 use crate::compression::Compression;
@@ -28,10 +30,11 @@ use crate::manifest::SourceFileEntry;
 use crate::parts::{
     Check, FileState, PartContent, PartRecord, RangeParts, committed_parts, part_stem, unfinished_jobs,
 };
+use crate::pass::{Made, MakeError, Pass, PassBatch};
 use crate::progress::{BuildPhase, Commit, Counters, add};
 use crate::rows::{Geometry, SpillBatch};
 use crate::share::OwnShare;
-use crate::spill::write_run;
+use crate::spill::{RunEntry, write_run};
 
 /// A split has about this many parts at most: merging keeps a file of each open.
 const MOST_PARTS: u64 = 1024;
@@ -46,7 +49,7 @@ pub(crate) struct BuildContext<'a> {
     pub(crate) memory: u64,
     /// Of shards; spills are not compressed.
     pub(crate) compression: Compression,
-    pub(crate) cancel: &'a AtomicBool,
+    pub(crate) cancel: &'a Arc<AtomicBool>,
 }
 
 impl BuildContext<'_> {
@@ -82,8 +85,10 @@ pub(crate) fn encode_split(
     plan: &SplitPlan,
     work: &Path,
     counters: &Counters<'_>,
+    choices: &SplitChoices,
 ) -> Result<Encoded, CacheError> {
-    let done = encode(context, plan, work, counters, None)?;
+    let pass = RowsPass { context, choices };
+    let done = read_split(context, plan, work, counters, None, BuildPhase::Encoding, &pass)?;
     in_order(context, plan, done)
 }
 
@@ -95,7 +100,8 @@ pub(crate) fn encode_share(
     counters: &Counters<'_>,
     own: &OwnShare,
 ) -> Result<(), CacheError> {
-    encode(context, plan, work, counters, Some(own)).map(drop)
+    let pass = RowsPass { context, choices: &SplitChoices::none() };
+    read_split(context, plan, work, counters, Some(own), BuildPhase::Encoding, &pass).map(drop)
 }
 
 /// A split that workers have encoded; if anything of it is not there any more, that is given back.
@@ -120,24 +126,27 @@ pub(crate) fn encoded_split(
     in_order(context, plan, done).map(Ok)
 }
 
-/// Encodes what no earlier job has of a split, or of a share of it; gives what is committed then.
-fn encode(
+/// Takes what no earlier job has of a split, or of a share of it, through a pass; gives what is committed then.
+pub(crate) fn read_split<P: Pass>(
     context: BuildContext<'_>,
     plan: &SplitPlan,
     work: &Path,
     counters: &Counters<'_>,
     own: Option<&OwnShare>,
+    phase: BuildPhase,
+    pass: &P,
 ) -> Result<BTreeMap<RangeKey, RangeParts>, CacheError> {
     let source = context.input.needed_source()?;
     counters.enter(BuildPhase::Checking);
     let mut open = committed_parts(context.pool, plan, work, own, Check::Bytes)?;
     count_reused(&open, counters);
-    counters.enter(BuildPhase::Encoding);
+    counters.enter(phase);
     let jobs = unfinished_jobs(plan, work, &open, own);
     let lanes = Lanes::new(source, plan, work, counters, jobs, &open, context.pool.current_num_threads());
     let done = open.extract_if(.., |_, range| range.is_complete()).collect();
     let encoder = Encoder {
         context,
+        pass,
         source,
         plan,
         work,
@@ -156,7 +165,8 @@ fn encode(
     }
     if context.is_cancelled() {
         let status = counters.status();
-        return Err(CacheError::Interrupted { done: format!("{} encoded examples", status.examples) });
+        let what = if phase == BuildPhase::Encoding { "encoded" } else { "compared" };
+        return Err(CacheError::Interrupted { done: format!("{} {what} examples", status.examples) });
     }
     plan.check_unchanged(source)?;
     Ok(encoder.done.into_inner().expect("no thread panicked"))
@@ -179,13 +189,12 @@ fn count_reused(ranges: &BTreeMap<RangeKey, RangeParts>, counters: &Counters<'_>
 }
 
 /// A range whose chunks are coming in.
-#[derive(Default)]
-struct OpenRange {
+struct OpenRange<B> {
     /// What is committed.
     parts: RangeParts,
     /// What will be the next part.
     content: PartContent,
-    batches: Vec<SpillBatch>,
+    batches: Vec<B>,
     read_bytes: u64,
     memory: u64,
     /// Parts being written at this moment.
@@ -195,10 +204,19 @@ struct OpenRange {
     chunks_expected: Option<u64>,
 }
 
-impl OpenRange {
+impl<B> OpenRange<B> {
     fn new(parts: RangeParts) -> Self {
         let (chunks, chunks_expected) = (parts.num_chunks(), parts.chunks_expected());
-        Self { parts, chunks, chunks_expected, ..Self::default() }
+        Self {
+            parts,
+            content: PartContent::default(),
+            batches: Vec::new(),
+            read_bytes: 0,
+            memory: 0,
+            writing: 0,
+            chunks,
+            chunks_expected,
+        }
     }
 
     fn has_all_chunks(&self) -> bool {
@@ -210,8 +228,9 @@ impl OpenRange {
     }
 }
 
-struct Encoder<'a> {
+struct Encoder<'a, P: Pass> {
     context: BuildContext<'a>,
+    pass: &'a P,
     source: &'a dyn DataSource,
     plan: &'a SplitPlan,
     work: &'a Path,
@@ -221,21 +240,21 @@ struct Encoder<'a> {
     /// or when it takes this much memory.
     part_memory: u64,
     lanes: Lanes<'a>,
-    open: Mutex<BTreeMap<RangeKey, OpenRange>>,
+    open: Mutex<BTreeMap<RangeKey, OpenRange<P::Batch>>>,
     done: Mutex<BTreeMap<RangeKey, RangeParts>>,
     failure: Mutex<Option<(Place, CacheError)>>,
     failed: AtomicBool,
 }
 
 /// What a chunk gave.
-struct EncodedChunk {
-    batch: SpillBatch,
+struct EncodedChunk<B> {
+    batch: B,
     content: PartContent,
     /// Bytes of text, or of columns.
     read_bytes: u64,
 }
 
-impl Encoder<'_> {
+impl<P: Pass> Encoder<'_, P> {
     /// What each thread does until nothing is left.
     fn work(&self, thread: usize) {
         let stop = || self.context.is_cancelled() || self.failed.load(Ordering::Relaxed);
@@ -259,23 +278,23 @@ impl Encoder<'_> {
         }
     }
 
-    fn encode(&self, numbered: NumberedChunk) -> Result<EncodedChunk, Failure> {
+    fn encode(&self, numbered: NumberedChunk) -> Result<EncodedChunk<P::Batch>, Failure> {
         let NumberedChunk { chunk, number } = numbered;
         let file = self.plan.file(chunk.range.file);
         let digest = chunk_digest(&chunk.records);
         let window = self.plan.window((chunk.range.file, chunk.range.start)).unwrap_or(0..0);
         let ParsedChunk { examples, bad_rows } = self.source.parse(file, &chunk)?.within(&window);
         self.check_bad_rows(&chunk, &bad_rows)?;
-        let examples = match self.context.input.preprocess(examples) {
-            Ok(examples) => examples,
-            Err(error) => {
+        let made = match self.pass.make(self.plan, &chunk, examples) {
+            Ok(made) => made,
+            Err(MakeError::Cache(error)) => return Err(error.into()),
+            Err(MakeError::Step(error)) => {
                 let exact = error.origins().first().map(|origin| origin.row);
                 let line = self.line(chunk.range, exact.unwrap_or(chunk.first_ordinal));
                 let (path, exact) = (file.path.clone(), exact.is_some());
                 return Err(CacheError::Step { path, line, exact, error: Box::new(error) }.into());
             }
         };
-        let batch = self.store(&chunk, &examples)?;
         let read_bytes = match &chunk.records {
             RawRecords::Lines(text) => text.len() as u64,
             RawRecords::Columns(columns) => columns.get_array_memory_size() as u64,
@@ -285,12 +304,12 @@ impl Encoder<'_> {
             last_chunk: chunk.last_of_range.then_some(number),
             records: chunk.num_records,
             source_bytes: self.source_bytes(&chunk),
-            rows: batch.len() as u64,
-            row_bytes: batch.total_bytes(),
-            tokens: batch.num_tokens(),
+            rows: made.examples,
+            row_bytes: made.row_bytes,
+            tokens: made.tokens,
             damage: chunk.damage,
-            counts: examples.counts,
-            dropped: examples.dropped,
+            counts: made.counts,
+            dropped: made.dropped,
             ..PartContent::default()
         };
         content.add_bad_rows(bad_rows);
@@ -299,14 +318,14 @@ impl Encoder<'_> {
         add(&self.counters.bad_rows, content.bad_rows);
         add(&self.counters.bytes_done, content.source_bytes);
         self.counters.tell();
-        Ok(EncodedChunk { batch, content, read_bytes })
+        Ok(EncodedChunk { batch: made.batch, content, read_bytes })
     }
 
     /// Adds a chunk to its range, and commits a part of the range if it is time to.
-    fn collect(&self, range: SourceRange, chunk: EncodedChunk) -> Result<(), CacheError> {
+    fn collect(&self, range: SourceRange, chunk: EncodedChunk<P::Batch>) -> Result<(), CacheError> {
         let key = (range.file, range.start);
         let mut all = self.open.lock().expect("no thread panicked");
-        let open = all.entry(key).or_default();
+        let open = all.entry(key).or_insert_with(|| OpenRange::new(RangeParts::default()));
         open.chunks += 1;
         open.chunks_expected = open.chunks_expected.or(chunk.content.last_chunk.map(|last| last + 1));
         open.content.merge(chunk.content);
@@ -345,16 +364,13 @@ impl Encoder<'_> {
         &self,
         range: SourceRange,
         content: PartContent,
-        batches: Vec<SpillBatch>,
+        batches: Vec<P::Batch>,
     ) -> Result<PartRecord, CacheError> {
         let file = self.plan.file(range.file);
         let first = content.chunks.keys().next().copied().unwrap_or(0);
         let stem = part_stem(&file.name, range.start, first);
-        let run = if batches.is_empty() {
-            None
-        } else {
-            Some(write_run(self.work, self.context.columns, &self.context.geometry, &stem, batches)?)
-        };
+        let run =
+            if batches.is_empty() { None } else { Some(self.pass.write_run(self.work, &stem, batches)?) };
         add(&self.counters.spill_bytes, run.as_ref().map_or(0, |run| run.bytes));
         let part = PartRecord {
             file: FileState::of(file),
@@ -391,20 +407,6 @@ impl Encoder<'_> {
         self.source.line_of(self.plan.file(range.file), range, ordinal).unwrap_or(ordinal + 1)
     }
 
-    /// Examples as rows of a spill.
-    fn store(&self, chunk: &RawChunk, examples: &Examples) -> Result<SpillBatch, CacheError> {
-        let seed = self.context.input.cache_seed();
-        let keys: Vec<[u8; 16]> = if self.context.input.is_shuffled(self.plan.split.name()) {
-            examples.rows.iter().map(|row| row.id.shuffle_key(seed)).collect()
-        } else {
-            let first = u128::from(chunk.first_ordinal) << 64;
-            (0..examples.len() as u128).map(|place| (first | place).to_be_bytes()).collect()
-        };
-        let columns = self.context.columns;
-        let batch = columns.store(&examples.columns, &examples.rows, &keys)?;
-        Ok(SpillBatch::new(columns, batch).expect("it was made with the spill's columns"))
-    }
-
     /// The chunk's share of the source file's bytes, where it is known.
     fn source_bytes(&self, chunk: &RawChunk) -> u64 {
         match (&self.plan.ranges[chunk.range.file as usize], &chunk.records) {
@@ -422,6 +424,57 @@ impl Encoder<'_> {
     }
 }
 
+/// Encodes examples into rows of spills.
+struct RowsPass<'a> {
+    context: BuildContext<'a>,
+    choices: &'a SplitChoices,
+}
+
+impl Pass for RowsPass<'_> {
+    type Batch = SpillBatch;
+
+    fn make(
+        &self,
+        plan: &SplitPlan,
+        chunk: &RawChunk,
+        examples: Examples,
+    ) -> Result<Made<SpillBatch>, MakeError> {
+        let input = self.context.input;
+        let examples = input.preprocess(chunk.range, examples, self.choices)?;
+        let keys: Vec<[u8; 16]> = if input.is_shuffled(plan.split.name()) {
+            examples.rows.iter().map(|row| row.id.shuffle_key(input.cache_seed())).collect()
+        } else {
+            let first = u128::from(chunk.first_ordinal) << 64;
+            (0..examples.len() as u128).map(|place| (first | place).to_be_bytes()).collect()
+        };
+        let columns = self.context.columns;
+        let batch = columns.store(&examples.columns, &examples.rows, &keys)?;
+        let batch = SpillBatch::new(columns, batch).expect("it was made with the spill's columns");
+        Ok(Made {
+            examples: batch.len() as u64,
+            row_bytes: batch.total_bytes(),
+            tokens: batch.num_tokens(),
+            counts: examples.counts,
+            dropped: examples.dropped,
+            batch,
+        })
+    }
+
+    fn write_run(&self, work: &Path, stem: &str, batches: Vec<SpillBatch>) -> Result<RunEntry, CacheError> {
+        write_run(work, self.context.columns, &self.context.geometry, stem, batches)
+    }
+}
+
+impl PassBatch for SpillBatch {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory(&self) -> u64 {
+        self.memory()
+    }
+}
+
 /// An error, and where in the source it is if that is known more exactly than by the chunk.
 struct Failure {
     place: Option<Place>,
@@ -434,12 +487,11 @@ impl<E: Into<CacheError>> From<E> for Failure {
     }
 }
 
-/// Puts ranges in the source's order, counts records through the files and sums up digests.
-fn in_order(
-    context: BuildContext<'_>,
+/// Puts ranges in the source's order and counts records through the files; gives those of each file too.
+pub(crate) fn ranges_in_order(
     plan: &SplitPlan,
     done: BTreeMap<RangeKey, RangeParts>,
-) -> Result<Encoded, CacheError> {
+) -> (Vec<EncodedRange>, Vec<u64>) {
     let mut ranges: Vec<EncodedRange> = Vec::with_capacity(done.len());
     let mut records_of: Vec<u64> = vec![0; plan.files.len()];
     for ((file, start), parts) in done {
@@ -450,6 +502,16 @@ fn in_order(
         records_of[file as usize] += parts.sum(|part| part.records);
         ranges.push(EncodedRange { parts, file, start, first_row });
     }
+    (ranges, records_of)
+}
+
+/// Puts ranges in the source's order and sums up digests.
+fn in_order(
+    context: BuildContext<'_>,
+    plan: &SplitPlan,
+    done: BTreeMap<RangeKey, RangeParts>,
+) -> Result<Encoded, CacheError> {
+    let (ranges, records_of) = ranges_in_order(plan, done);
     let digest = |index: usize| -> Result<String, CacheError> {
         let first = ranges.partition_point(|range| (range.file as usize) < index);
         let of_file = ranges[first..].iter().take_while(|range| range.file as usize == index);

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use arrow::datatypes::DataType;
 use rustix::time::{ClockId, clock_gettime};
-use seqio::{DataSource, FileRanges, RawRecords, SourceRange, Split};
+use seqio::{DataSource, FileRanges, KeyRecord, RawRecords, SourceRange, Split, SplitChoices};
 use serde::Serialize;
 
 use crate::build::BuildConfig;
@@ -41,7 +41,9 @@ pub struct Estimate {
     pub sampled_records: u64,
     /// Raw records in all.
     pub records: u64,
-    /// Examples.
+    /// How often the split is read: once more for each step that compares all its examples.
+    pub reads: u64,
+    /// Examples, those among them that such steps will drop.
     pub examples: u64,
     /// Token ids of each feature.
     pub tokens: BTreeMap<String, u64>,
@@ -103,6 +105,9 @@ pub(crate) fn estimate_split(
     let scaled = |amount: u64| (amount as f64 * scale).round() as u64;
     let examples = scaled(sample.examples);
     let cache_bytes = scaled(sample.row_bytes) + examples * overhead_a_row(&columns);
+    let reads = input.whole_split_steps().len() as u64 + 1;
+    // Keys with their positions; once more while they are merged.
+    let key_bytes = (reads - 1) * 2 * size_of::<KeyRecord>() as u64 * examples;
     // A spill has a key a row more, and no lengths.
     let spill_bytes = cache_bytes + 16 * examples;
     let cpu_seconds = sample.cpu_seconds * scale + 2.0 * cache_bytes as f64 / DISK_BYTES_A_SECOND;
@@ -112,10 +117,11 @@ pub(crate) fn estimate_split(
         source_bytes: plan.source_bytes(),
         sampled_records: sample.records,
         records,
+        reads,
         examples,
         tokens: sample.tokens.iter().map(|(name, &tokens)| (name.clone(), scaled(tokens))).collect(),
         cache_bytes,
-        peak_bytes: cache_bytes + spill_bytes,
+        peak_bytes: cache_bytes + spill_bytes + key_bytes,
         free_bytes: free_bytes(root)?,
         cpu_seconds,
         wall_seconds: cpu_seconds / config.threads.max(1) as f64,
@@ -164,13 +170,19 @@ impl Sample {
             if let RawRecords::Lines(text) = &chunk.records {
                 self.text_bytes += text.len() as u64;
             }
-            let examples = source.parse(file, &chunk)?.examples;
-            let examples = input.preprocess(examples).map_err(|error| CacheError::Step {
+            let failed = |error| CacheError::Step {
                 path: file.path.clone(),
                 line: chunk.first_ordinal + 1,
                 exact: false,
                 error: Box::new(error),
-            })?;
+            };
+            let choices = SplitChoices::keep_all();
+            for number in 0..input.whole_split_steps().len() {
+                let examples = source.parse(file, &chunk)?.examples;
+                input.split_keys(number, chunk.range, examples, &choices).map_err(failed)?;
+            }
+            let examples = source.parse(file, &chunk)?.examples;
+            let examples = input.preprocess(chunk.range, examples, &choices).map_err(failed)?;
             let keys = vec![[0; 16]; examples.len()];
             let batch = columns.store(&examples.columns, &examples.rows, &keys)?;
             let batch = SpillBatch::new(columns, batch).expect("it was made with the spill's columns");
@@ -272,6 +284,7 @@ mod tests {
             source_bytes: 1,
             sampled_records: 1,
             records: 1,
+            reads: 1,
             examples: 1,
             tokens: BTreeMap::new(),
             cache_bytes: 500,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use seqio::{
     DataSource, Examples, FileRanges, Fingerprint, PreprocessError, SliceWindows, SourceError, SourceFile,
-    SourceRange, Split,
+    SourceRange, Split, SplitChoices, SplitKeys, WholeSplitStep,
 };
 
 use crate::error::CacheError;
@@ -20,7 +20,23 @@ pub(crate) trait BuildInput: Sync {
     fn cached_schema(&self) -> SchemaRef;
     /// Vocabulary sizes of the output features.
     fn vocab_sizes(&self) -> BTreeMap<String, usize>;
-    fn preprocess(&self, examples: Examples) -> Result<Examples, PreprocessError>;
+    /// The steps above the boundary that look at a whole split.
+    fn whole_split_steps(&self) -> Vec<WholeSplitStep>;
+    /// The keys of a chunk's examples at one of them, with the choices of those before it.
+    fn split_keys(
+        &self,
+        number: usize,
+        range: SourceRange,
+        examples: Examples,
+        choices: &SplitChoices,
+    ) -> Result<SplitKeys, PreprocessError>;
+    /// What the steps above the boundary make of a chunk's examples.
+    fn preprocess(
+        &self,
+        range: SourceRange,
+        examples: Examples,
+        choices: &SplitChoices,
+    ) -> Result<Examples, PreprocessError>;
     fn fingerprint(&self) -> Fingerprint;
     fn cache_seed(&self) -> u64;
     fn is_shuffled(&self, split: &str) -> bool;

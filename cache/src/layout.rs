@@ -128,6 +128,11 @@ pub(crate) fn shard_stem(split: &str, index: usize, count: usize) -> String {
     format!("{}-{index:05}-of-{count:05}", file_name(split))
 }
 
+/// The file that tells what a split's steps dropped as duplicates.
+pub(crate) fn duplicates_file(split: &str) -> String {
+    format!("{}.duplicates.jsonl", file_name(split))
+}
+
 /// The path of a shard's file with the ending `arrow`, `lengths` or `sums`.
 pub(crate) fn shard_file(folder: &Path, stem: &str, ending: &str) -> PathBuf {
     folder.join(format!("{stem}.{ending}"))

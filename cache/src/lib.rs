@@ -2,10 +2,11 @@
 //!
 //! The life of a cache:
 //!
-//! 1. A job locks the task's definition and works in `.building-<fingerprint>/`: every range of the source is encoded
-//!    and spilled, the spills are merged into shards, and the folder gets its name when all is there. A job that is
-//!    killed leaves its work to the next one. Several workers, on any machines that share the folder, can encode a
-//!    [`Share`] of the ranges each; then [`CacheDir::finish`] merges them.
+//! 1. A job locks the task's definition and works in `.building-<fingerprint>/`: steps that compare all examples of a
+//!    split get a reading of it for themselves; then every range of the source is encoded and spilled, the spills are
+//!    merged into shards, and the folder gets its name when all is there. A job that is killed leaves its work to the
+//!    next one. Several workers, on any machines that share the folder, can encode a [`Share`] of the ranges each; then
+//!    [`CacheDir::finish`] merges them.
 //! 2. [`CacheDir::find`] gives a split of a task if definition and sources are as they were, and says what changed if
 //!    not. A stale cache is never read silently.
 //! 3. [`CachedSplit`] reads it in place, by any number of threads, as an [`ExampleStore`](seqio::ExampleStore).
@@ -15,12 +16,14 @@
 //! The format is specified in `FORMAT.md`, so that a stranger can read a cache with pyarrow alone.
 
 mod build;
+mod choose;
 mod columns;
 mod commit;
 mod compression;
 mod convert;
 mod decoded;
 mod digest;
+mod duplicates;
 mod encode;
 mod error;
 mod estimate;
@@ -34,6 +37,7 @@ mod manifest;
 mod mapped;
 mod merge;
 mod parts;
+mod pass;
 mod progress;
 mod reader;
 mod roster;
@@ -58,8 +62,8 @@ pub use crate::error::{CacheError, MissingPieces};
 pub use crate::estimate::Estimate;
 pub use crate::log::{BuildLog, RangesDone, SourceStamp};
 pub use crate::manifest::{
-    CacheManifest, FORMAT_VERSION, NEWEST_FORMAT_VERSION, ShardEntry, SourceFileEntry, SplitManifest,
-    StorageOrder, StoredFeature, VocabularyFile,
+    CacheManifest, DuplicatesFile, FORMAT_VERSION, NEWEST_FORMAT_VERSION, ShardEntry, SourceFileEntry,
+    SplitManifest, StorageOrder, StoredFeature, VocabularyFile,
 };
 pub use crate::progress::{BuildPhase, BuildProgress, BuildStatus, Commit, NoProgress};
 pub use crate::reader::CachedSplit;
@@ -67,8 +71,8 @@ pub use crate::roster::{WorkerInfo, WorkerState};
 pub use crate::share::{Share, ShareError};
 pub use crate::sources::SourcesNow;
 pub use crate::stats::{
-    BadRowExample, BadRowStatistics, DamagedFile, DroppedExamples, FeatureStatistics, LengthBucket,
-    SplitStatistics,
+    BadRowExample, BadRowStatistics, DamagedFile, DroppedExamples, DuplicateStatistics, FeatureStatistics,
+    LengthBucket, RepeatedExample, SplitStatistics,
 };
 pub use crate::store::{Cache, CacheDir, CacheInfo, CacheState, Found};
 pub use crate::verify::{Problem, VerifyReport, verify};

@@ -99,6 +99,9 @@ pub struct SplitManifest {
     pub files: Vec<SourceFileEntry>,
     /// Its shards, in order.
     pub shards: Vec<ShardEntry>,
+    /// The file that tells what steps dropped as duplicates, if there are such steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<DuplicatesFile>,
     /// What is known of it.
     pub statistics: SplitStatistics,
 }
@@ -135,6 +138,20 @@ pub struct ShardEntry {
     pub sums_blake3: String,
 }
 
+/// A file with a line for each example that was dropped as a duplicate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DuplicatesFile {
+    /// Its path in the cache.
+    pub path: String,
+    /// Its lines.
+    pub lines: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Its hash.
+    pub blake3: String,
+}
+
 impl ShardEntry {
     /// Bytes of the three files.
     pub fn file_bytes(&self) -> u64 {
@@ -148,12 +165,13 @@ impl CacheManifest {
         FORMAT.to_owned()
     }
 
-    /// The oldest version of the format that has all that this cache uses: 2 for compressed batches and for counts of
-    /// dropped examples, else 1.
+    /// The oldest version of the format that has all that this cache uses: 2 for compressed batches, counts of dropped
+    /// examples and lists of duplicates, else 1.
     pub(crate) fn needed_version(&self) -> u32 {
         let newer = [
             !self.compression.is_none(),
             self.splits.values().any(|split| !split.statistics.dropped.is_empty()),
+            self.splits.values().any(|split| split.duplicates.is_some()),
         ];
         if newer.contains(&true) { NEWEST_FORMAT_VERSION } else { FORMAT_VERSION }
     }

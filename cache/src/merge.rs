@@ -312,6 +312,7 @@ impl Merge<'_> {
             features,
             bad_rows,
             dropped: dropped.into_iter().map(|(step, examples)| self.dropped(step, examples)).collect(),
+            duplicates: Vec::new(),
             seqio: BTreeMap::new(),
         }
         .with_seqio_names()

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::log::RangesDone;
 use crate::share::Share;
 
-/// Where a job stands. Counters only grow within a split.
+/// Where a job stands. Counters only grow while a split is encoded and merged; for each step that compares all examples
+/// of the split they count once from the start before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuildStatus {
     /// The task.
@@ -64,6 +65,8 @@ pub enum BuildPhase {
     /// Looks at what an earlier job left.
     #[default]
     Checking,
+    /// Reads the split for a step that compares all its examples.
+    Comparing,
     /// Reads, encodes and spills.
     Encoding,
     /// Merges spills into shards.
@@ -75,8 +78,10 @@ pub enum BuildPhase {
 /// Something that a job will not have to do again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// The spill of a range, or of a part of one.
+    /// The spill of a range, or of a part of one: of its keys, or of its rows.
     Spill,
+    /// What a step that compares all examples of the split keeps.
+    Choice,
     /// A shard.
     Shard,
     /// The cache itself.

@@ -118,6 +118,11 @@ impl CachedSplit {
         &self.manifest.splits[&self.name]
     }
 
+    /// The file that tells what was dropped as a duplicate, if steps of the task look for duplicates.
+    pub fn duplicates_file(&self) -> Option<PathBuf> {
+        self.split_manifest().duplicates.as_ref().map(|file| self.folder().join(&file.path))
+    }
+
     /// The name of a source file that an [`Origin`] names by its index.
     pub fn file_name(&self, origin: &Origin) -> Option<&str> {
         self.split_manifest().files.get(origin.file as usize).map(|file| file.name.as_str())

@@ -64,6 +64,9 @@ pub struct SplitStatistics {
     /// Examples that steps dropped, in the order of the steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<DroppedExamples>,
+    /// What each step did that compares all examples of the split.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub duplicates: Vec<DuplicateStatistics>,
     /// The same under the names that SeqIO's `stats.<split>.json` uses.
     pub seqio: BTreeMap<String, u64>,
 }
@@ -150,6 +153,42 @@ pub struct DamagedFile {
     pub file: String,
     /// What is wrong.
     pub damage: String,
+}
+
+/// What a step did that keeps the first of equal examples.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DuplicateStatistics {
+    /// Its place among the task's steps, from 1.
+    pub step: usize,
+    /// Its name.
+    pub op: String,
+    /// The columns that it compares.
+    pub by: Vec<String>,
+    /// Examples that came to it.
+    pub examples: u64,
+    /// Of these, kept because a column that is compared was null.
+    pub without_key: u64,
+    /// Examples that it dropped.
+    pub dropped: u64,
+    /// How many different ones there are of which it dropped copies.
+    pub repeated: u64,
+    /// Those with the most copies, at most ten, the most frequent first.
+    pub most_repeated: Vec<RepeatedExample>,
+    /// Source file to the number of its examples that were dropped; not of files without any.
+    pub dropped_by_file: BTreeMap<String, u64>,
+}
+
+/// An example that was kept, and how often it was there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RepeatedExample {
+    /// The source file's name.
+    pub file: String,
+    /// The record's ordinal in it, from 0.
+    pub row: u64,
+    /// How many examples equal it, itself included.
+    pub copies: u64,
 }
 
 /// How many bad records are kept as examples.

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use seqio::{DataSource, Definition, Examples, Fingerprint, OnBadRow, PreprocessError, Split, Task};
+use seqio::{
+    DataSource, Definition, Examples, Fingerprint, OnBadRow, PreprocessError, SourceRange, Split,
+    SplitChoices, SplitKeys, Task, WholeSplitStep,
+};
 
 use crate::build::{BuildConfig, BuildReport, Missing, build_splits};
 use crate::error::CacheError;
@@ -35,8 +38,27 @@ impl BuildInput for Task {
         self.features().iter().map(size).collect()
     }
 
-    fn preprocess(&self, examples: Examples) -> Result<Examples, PreprocessError> {
-        self.preprocess(examples)
+    fn whole_split_steps(&self) -> Vec<WholeSplitStep> {
+        self.whole_split_steps()
+    }
+
+    fn split_keys(
+        &self,
+        number: usize,
+        range: SourceRange,
+        examples: Examples,
+        choices: &SplitChoices,
+    ) -> Result<SplitKeys, PreprocessError> {
+        self.split_keys(number, range, examples, choices)
+    }
+
+    fn preprocess(
+        &self,
+        range: SourceRange,
+        examples: Examples,
+        choices: &SplitChoices,
+    ) -> Result<Examples, PreprocessError> {
+        self.preprocess_chosen(range, examples, choices)
     }
 
     fn fingerprint(&self) -> Fingerprint {

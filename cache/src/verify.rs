@@ -10,6 +10,7 @@ use crate::error::CacheError;
 use crate::layout::{BUILD_LOG, MANIFEST, hex, shard_file};
 use crate::log::BuildLog;
 use crate::manifest::{CacheManifest, ShardEntry};
+use crate::spill::hash_file;
 use crate::table::Table;
 use crate::writer::{Sums, sum};
 
@@ -79,6 +80,14 @@ pub fn verify(folder: &Path, progress: &(dyn Fn(u64) + Sync)) -> VerifyReport {
             Ok(bytes) if hex(blake3::hash(&bytes).as_bytes()) == file.blake3 => report.bytes += file.bytes,
             Ok(_) => report.problems.push(Problem::new(&path, None, "it is not the file that was stored")),
             Err(error) => report.problems.push(Problem::new(&path, None, error.to_string())),
+        }
+    }
+    for file in manifest.splits.values().filter_map(|split| split.duplicates.as_ref()) {
+        let path = folder.join(&file.path);
+        match hash_file(&path) {
+            Ok(hash) if hash == file.blake3 => report.bytes += file.bytes,
+            Ok(_) => report.problems.push(Problem::new(&path, None, "its hash is not that in the manifest")),
+            Err(error) => report.problems.push(Problem::of(&path, &error)),
         }
     }
     let shards: Vec<&ShardEntry> = manifest.splits.values().flat_map(|split| &split.shards).collect();

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use seqio::Split;
 
 use crate::build::{BuildConfig, check_space, thread_pool, wanted_splits};
+use crate::choose::check_shareable;
 use crate::columns::StoredColumns;
 use crate::commit;
 use crate::encode::{BuildContext, encode_share};
@@ -78,6 +79,7 @@ pub(crate) fn build_share(
     config: &BuildConfig,
     progress: &dyn BuildProgress,
 ) -> Result<ShareReport, CacheError> {
+    check_shareable(input)?;
     let columns = StoredColumns::new(&input.cached_schema(), &input.vocab_sizes())?;
     let folder = task_folder(root.root(), input.task());
     commit::create_folder(&folder)?;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use seqio::{Split, Task};
 use seqio_cache::{
-    BuildReport, Cache, CacheDir, CacheError, CacheInfo, CacheState, DroppedExamples, Found, ShareReport,
-    SplitReport, StorageOrder, VerifyReport, WorkerInfo, WorkerState, verify,
+    BuildReport, Cache, CacheDir, CacheError, CacheInfo, CacheState, DroppedExamples, DuplicateStatistics,
+    Found, ShareReport, SplitReport, StorageOrder, VerifyReport, WorkerInfo, WorkerState, verify,
 };
 use serde::Serialize;
 
@@ -18,7 +18,8 @@ use crate::args::{
     CacheVerifyArgs, Json,
 };
 use crate::build::Builder;
-use crate::format::{amount, bytes, count, counted, dropped_in_words, duration};
+use crate::duplicates::print_dropped;
+use crate::format::{amount, bytes, count, counted, duration};
 use crate::interrupt::Interrupt;
 use crate::output::{Align, Notes, Out, Table};
 use crate::report::{Interrupted, WithHint as _};
@@ -52,6 +53,10 @@ struct Built<'a> {
     file_bytes: u64,
     bad_rows: u64,
     dropped: &'a [DroppedExamples],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    duplicates: &'a [DuplicateStatistics],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicates_file: Option<&'a Path>,
 }
 
 impl<'a> Built<'a> {
@@ -69,6 +74,8 @@ impl<'a> Built<'a> {
             file_bytes: report.statistics.file_bytes,
             bad_rows: report.statistics.bad_rows.count,
             dropped: &report.statistics.dropped,
+            duplicates: &report.statistics.duplicates,
+            duplicates_file: report.duplicates.as_deref(),
         }
     }
 }
@@ -188,9 +195,7 @@ fn print_report(
             bytes(built.file_bytes),
             built.folder.display()
         )?;
-        for dropped in built.dropped {
-            writeln!(out, "  {}", dropped_in_words(dropped.step, &dropped.op, dropped.examples))?;
-        }
+        print_dropped(built.dropped, built.duplicates, built.duplicates_file, out)?;
     }
     Ok(out.flush()?)
 }
@@ -279,11 +284,14 @@ fn estimate(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyhow::
             writeln!(out, "{name} {split}, from {sampled}:")?;
             let tokens: u64 = estimate.tokens.values().sum();
             let mut table = Table::new([("", Align::Left), ("", Align::Left)]);
-            table.row([
-                "source".into(),
-                format!("{} in {}", bytes(estimate.source_bytes), counted(estimate.files, "file")),
-            ]);
-            table.row(["examples".into(), format!("about {}", amount(estimate.examples as f64))]);
+            let (times, before) = match estimate.reads {
+                1 => (String::new(), ""),
+                reads => (format!(", read {reads} times"), ", before duplicates are dropped"),
+            };
+            let files = counted(estimate.files, "file");
+            table.row(["source".into(), format!("{} in {files}{times}", bytes(estimate.source_bytes))]);
+            let examples = amount(estimate.examples as f64);
+            table.row(["examples".into(), format!("about {examples}{before}")]);
             table.row(["tokens".into(), format!("about {}", amount(tokens as f64))]);
             table.row(["cache".into(), format!("about {}", bytes(estimate.cache_bytes))]);
             table.row([

@@ -42,6 +42,10 @@ pub(crate) fn run(session: &Session, args: &InspectArgs, out: &mut Out) -> anyho
     }
     let examples = input.examples(args.num, args.stage)?;
     input.tell_dropped(out.notes());
+    if !input.is_exact() {
+        out.notes()
+            .note("there are too many different examples to remember: some of these may be duplicates");
+    }
     let task = input.task();
     let edits = match args.stage {
         StageName::Raw | StageName::Model => Default::default(),
@@ -103,7 +107,7 @@ impl Input {
         let task = session.registry()?.task(args.data.task.as_deref().unwrap_or_default())?;
         check_split(&task, &split)?;
         let reader = SplitReader::new(Arc::clone(&task), &split)?;
-        let reader = if args.stage == StageName::Raw { reader.raw() } else { reader };
+        let reader = if args.stage == StageName::Raw { reader.raw() } else { reader.choosing() };
         Ok(Self::Source(task, Box::new(reader)))
     }
 
@@ -120,6 +124,14 @@ impl Input {
             let op = task.spec().steps.get(step - 1).map_or("step", Step::op);
             let read = count(reader.examples_read());
             notes.note(format!("{} of {read} read so far", dropped_in_words(step, op, examples)));
+        }
+    }
+
+    /// Whether no duplicate was shown that the task drops.
+    fn is_exact(&self) -> bool {
+        match self {
+            Self::Source(_, reader) => reader.is_exact(),
+            Self::Cache(..) => true,
         }
     }
 

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use seqio::{Dataset, DatasetConfig, FeatureLengths, Horizon, OrderKind};
 use seqio_cache::{FeatureStatistics, SplitStatistics};
 use serde::Serialize;
 
 use crate::args::StatsArgs;
-use crate::format::{amount, bytes, count, counted, dropped_in_words, percent};
+use crate::duplicates::print_dropped;
+use crate::format::{amount, bytes, count, counted, percent};
 use crate::histogram::Histogram;
 use crate::interrupt::Interrupt;
 use crate::output::{Align, Out, Style, Table};
@@ -25,6 +27,8 @@ struct SplitStats {
     #[serde(flatten)]
     statistics: SplitStatistics,
     forecasts: Vec<Forecast>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicates_file: Option<PathBuf>,
 }
 
 /// How packing will go at some lengths.
@@ -61,6 +65,7 @@ pub(crate) fn run(session: &Session, args: &StatsArgs, out: &mut Out) -> anyhow:
             split: opened.split.name().to_owned(),
             statistics: opened.split.split_manifest().statistics.clone(),
             forecasts: forecasts(&opened, args)?,
+            duplicates_file: opened.split.duplicates_file(),
         };
         if args.json.wanted {
             all.push(stats);
@@ -153,12 +158,11 @@ fn print(stats: &SplitStats, out: &mut Out) -> anyhow::Result<()> {
             writeln!(out, "    {}:{}: {}", row.file, row.row + 1, row.reason)?;
         }
     }
-    for dropped in &statistics.dropped {
-        writeln!(out, "  {}", dropped_in_words(dropped.step, &dropped.op, dropped.examples))?;
-    }
     for damaged in &bad.damaged_files {
         writeln!(out, "  {} could not be read to its end: {}", damaged.file, damaged.damage)?;
     }
+    let listing = stats.duplicates_file.as_deref();
+    print_dropped(&statistics.dropped, &statistics.duplicates, listing, out)?;
     for (name, feature) in &statistics.features {
         print_feature(name, feature, out)?;
     }

@@ -2,11 +2,16 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
-use seqio::{Batch, DatasetIterator, DatasetState, Split, UncachedDataset};
+use seqio::{
+    Batch, ChoiceReport, DatasetIterator, DatasetState, ReadSplitError, Scratch, Split, SplitChoices, Task,
+    UncachedDataset, WholeSplitError, WholeSplitStep,
+};
 
 use crate::args::{Data, DigestName, FormatName, StreamArgs};
+use crate::duplicates::in_words;
 use crate::interrupt::Interrupt;
 use crate::output::{Notes, Out, write_stderr};
 use crate::report::{Interrupted, WithHint as _, usage};
@@ -89,7 +94,7 @@ fn open(
         None => None,
     };
     if args.run.no_cache {
-        let dataset = open_uncached(session, args)?;
+        let dataset = open_uncached(session, args, interrupt, notes)?;
         return Ok(match &state {
             Some(state) => dataset.resume(state).hint(|| state_hint(args))?,
             None => dataset.iter_from(args.run.start)?,
@@ -115,7 +120,12 @@ fn open_data(
     session.open(wanted, &args.build, interrupt, notes)
 }
 
-fn open_uncached(session: &Session, args: &StreamArgs) -> anyhow::Result<UncachedDataset> {
+fn open_uncached(
+    session: &Session,
+    args: &StreamArgs,
+    interrupt: &Interrupt,
+    notes: Notes,
+) -> anyhow::Result<UncachedDataset> {
     let split: Split = args.data.split.parse()?;
     let name = args.data.task.as_deref().unwrap_or_default();
     let task = session.registry()?.task(name)?;
@@ -124,8 +134,41 @@ fn open_uncached(session: &Session, args: &StreamArgs) -> anyhow::Result<Uncache
     let config = shape::for_run(config, &args.run, args.build.threads);
     let data = format!("{}-uncached", task.cache_fingerprint(seqio_cache::FORMAT_VERSION));
     let stream_task = shape::stream_task(&task, data, &config.lengths)?;
-    UncachedDataset::new(stream_task, task.open_examples(&split), config)
+    let choices = choices(&task, &split, args, interrupt, notes)?;
+    UncachedDataset::new(stream_task, task.open_examples(&split, choices), config)
         .hint(|| "add `--order storage`, or leave out `--no-cache`".to_owned())
+}
+
+/// What the steps keep that compare all examples of the split: it is read for them first.
+fn choices(
+    task: &Arc<Task>,
+    split: &Split,
+    args: &StreamArgs,
+    interrupt: &Interrupt,
+    notes: Notes,
+) -> anyhow::Result<SplitChoices> {
+    if task.whole_split_steps().is_empty() {
+        return Ok(SplitChoices::none());
+    }
+    let name = task.name();
+    notes
+        .note(format!("`{name}`, split `{split}`: reading it once to find duplicates, as there is no cache"));
+    let mut scratch = Scratch::temporary(args.build.memory.0);
+    scratch.stop = Arc::clone(interrupt.flag());
+    let (choices, reports) = match SplitChoices::find(task, split, &scratch) {
+        Err(ReadSplitError::WholeSplit(WholeSplitError::Stopped)) => {
+            let go_on =
+                "run the same command again to begin anew; a cache would go on where it was".to_owned();
+            return Err(Interrupted { go_on }.into());
+        }
+        found => found?,
+    };
+    for ChoiceReport { step, examples, counts } in reports {
+        let WholeSplitStep { number, op, by } = &step;
+        let words = in_words(*number, op, by, examples, counts.dropped, counts.repeated_keys);
+        notes.note(format!("`{name}`, split `{split}`: {words}"));
+    }
+    Ok(choices)
 }
 
 fn read_state(path: &Path) -> anyhow::Result<Option<DatasetState>> {

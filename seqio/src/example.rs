@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::error::ArrowError;
 use serde::{Deserialize, Serialize};
 
 /// The identity of an example: a 128-bit hash of (source name, file name below the pattern's fixed prefix, start
@@ -141,6 +143,20 @@ impl Examples {
         assert_eq!(columns.num_rows(), self.rows.len(), "a one-to-one step keeps every row");
         self.columns = columns;
         self
+    }
+
+    /// The rows for which `keep` is true. The counts stay: they are of what was met.
+    ///
+    /// # Panics
+    /// If the numbers of rows differ.
+    pub fn keep(mut self, keep: &[bool]) -> Result<Self, ArrowError> {
+        assert_eq!(keep.len(), self.rows.len(), "there is a choice for every row");
+        if keep.contains(&false) {
+            self.columns = filter_record_batch(&self.columns, &BooleanArray::from(keep.to_vec()))?;
+            let mut kept = keep.iter().copied();
+            self.rows.retain(|_| kept.next().unwrap_or(false));
+        }
+        Ok(self)
     }
 
     /// Number of examples.

@@ -51,6 +51,7 @@ mod task;
 pub mod testing;
 mod text;
 mod vocabulary;
+mod whole_split;
 
 pub use crate::batch::{Array, Batch, Values};
 pub use crate::convert::{
@@ -72,9 +73,9 @@ pub use crate::feature::{Feature, FeatureLengths, Features};
 pub use crate::fingerprint::{Fingerprint, NotAFingerprint, canonical_json};
 pub use crate::locate::Place;
 pub use crate::preprocess::{
-    AppendEos, AppendEosAfterTrim, CustomStep, CustomSteps, Filter, Format, PRETOKENIZED_SUFFIX,
-    PreprocessError, Preprocessor, Rekey, Select, Step, StepContext, StepSettings, TokenEdit, Tokenize, Trim,
-    token_type, type_name,
+    AppendEos, AppendEosAfterTrim, CustomStep, CustomSteps, Deduplicate, Filter, Format, PRETOKENIZED_SUFFIX,
+    PreprocessError, Preprocessor, Rekey, Select, SplitKey, Step, StepContext, StepSettings, TokenEdit,
+    Tokenize, Trim, WholeSplit, token_type, type_name,
 };
 pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
 pub use crate::registry::Registry;
@@ -91,4 +92,8 @@ pub use crate::text::{lines_in_words, nearest, quoted};
 pub use crate::vocabulary::{
     Arithmetic, ByteVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,
     SpecialId, SpecialIds, SpecialTokensInText, SplitPattern, Vocabulary, VocabularyError, VocabularySpec,
+};
+pub use crate::whole_split::{
+    ChoiceReport, Dropped, Drops, DuplicateCounts, KeyRecord, Position, Repeated, Scratch, SplitChoices,
+    SplitKeys, WholeSplitError, WholeSplitStep, find_duplicates,
 };

@@ -19,6 +19,7 @@ use crate::source::{FileRanges, OnBadRow, RawChunk, RawChunks, SourceError, Sour
 use crate::split::Split;
 use crate::task::Task;
 use crate::text::lines_in_words;
+use crate::whole_split::{Seen, SplitChoices, WholeSplitError};
 
 /// Why a split cannot be read on.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +46,9 @@ pub enum ReadSplitError {
         /// What is wrong with it.
         damage: String,
     },
+    /// What steps that look at the whole split keep cannot be found out.
+    #[error(transparent)]
+    WholeSplit(#[from] WholeSplitError),
     /// A step failed on examples of a file.
     #[error("{}, {}: {error}", path.display(), lines_in_words(*line, *exact))]
     Step {
@@ -77,10 +81,21 @@ pub struct SplitReader {
     /// Ordinals that belong to a slice, by file and start of the range; ranges outside it are not there.
     slice: Option<BTreeMap<(u32, u64), Range<u64>>>,
     chunks: Option<(u32, RawChunks)>,
-    raw: bool,
+    stage: ReadStage,
     bad_rows: u64,
     examples_read: u64,
     dropped: BTreeMap<usize, u64>,
+}
+
+/// What is made of the examples.
+#[derive(Debug)]
+enum ReadStage {
+    /// Nothing.
+    Raw,
+    /// The steps above the boundary are run, with these choices.
+    Chosen(SplitChoices),
+    /// They are run, and the choices are made on the way.
+    Seen(Vec<Seen>),
 }
 
 /// What is still to be read.
@@ -125,13 +140,14 @@ impl SplitReader {
                 None => slice.range((work.file, 0)..=(work.file, u64::MAX)).next().is_some(),
             });
         }
+        let stage = ReadStage::Chosen(SplitChoices::none());
         Ok(Self {
             task,
             files,
             work,
             slice,
             chunks: None,
-            raw: false,
+            stage,
             bad_rows: 0,
             examples_read: 0,
             dropped: BTreeMap::new(),
@@ -140,8 +156,31 @@ impl SplitReader {
 
     /// Gives the examples as the source has them, before any step.
     pub fn raw(mut self) -> Self {
-        self.raw = true;
+        self.stage = ReadStage::Raw;
         self
+    }
+
+    /// Runs steps that look at the whole split with these choices. A task that has such steps needs this or
+    /// [`SplitReader::choosing`].
+    pub fn chosen(mut self, choices: SplitChoices) -> Self {
+        self.stage = ReadStage::Chosen(choices);
+        self
+    }
+
+    /// Makes the choices of steps that look at the whole split while it is read: quick to begin, and exact for as long
+    /// as [`SplitReader::is_exact`].
+    pub fn choosing(mut self) -> Self {
+        self.stage = ReadStage::Seen(Vec::new());
+        self
+    }
+
+    /// Whether no example was given out that a step would have dropped. Not so if there were too many different ones
+    /// to remember: over a million for a step.
+    pub fn is_exact(&self) -> bool {
+        match &self.stage {
+            ReadStage::Seen(seen) => !seen.iter().any(Seen::forgot),
+            ReadStage::Raw | ReadStage::Chosen(_) => true,
+        }
     }
 
     /// The files of the split, which origins count.
@@ -227,21 +266,30 @@ impl SplitReader {
             return Ok(None);
         }
         self.examples_read += examples.len() as u64;
-        let examples = if self.raw {
-            examples
-        } else {
-            self.task.preprocess(examples).map_err(|error| {
-                // The step's own words matter more than a line that cannot be told.
-                let exact = error.origins().first().map(|origin| origin.row);
-                let line = self.line_of(range, exact.unwrap_or(chunk.first_ordinal)).unwrap_or(0);
-                let exact = exact.is_some();
-                ReadSplitError::Step { path: self.path(file), line, exact, error: Box::new(error) }
-            })?
+        let examples = match &mut self.stage {
+            ReadStage::Raw => Ok(examples),
+            ReadStage::Chosen(choices) => self.task.preprocess_chosen(range, examples, choices),
+            ReadStage::Seen(seen) => self.task.preprocess_seen(examples, seen),
         };
+        let examples = examples.map_err(|error| self.step_failed(range, chunk.first_ordinal, error))?;
         for (&step, &count) in &examples.dropped {
             *self.dropped.entry(step).or_default() += count;
         }
         Ok((!examples.is_empty()).then_some(ReadChunk { range, examples }))
+    }
+
+    /// The error of a step on examples of a range, the first of which has this ordinal.
+    pub(crate) fn step_failed(
+        &self,
+        range: SourceRange,
+        ordinal: u64,
+        error: PreprocessError,
+    ) -> ReadSplitError {
+        // The step's own words matter more than a line that cannot be told.
+        let exact = error.origins().first().map(|origin| origin.row);
+        let line = self.line_of(range, exact.unwrap_or(ordinal)).unwrap_or(0);
+        let (path, exact) = (self.path(range.file), exact.is_some());
+        ReadSplitError::Step { path, line, exact, error: Box::new(error) }
     }
 
     fn path(&self, file: u32) -> PathBuf {
@@ -259,11 +307,12 @@ impl Iterator for SplitReader {
 
 impl Task {
     /// Opens a split of the task's source for reading without a cache, as an
-    /// [`UncachedDataset`](crate::UncachedDataset) asks for it: every call begins an epoch.
-    pub fn open_examples(self: &Arc<Self>, split: &Split) -> OpenExamples {
+    /// [`UncachedDataset`](crate::UncachedDataset) asks for it: every call begins an epoch. `choices` are those of the
+    /// steps that look at the whole split, if there are any ([`SplitChoices::find`]).
+    pub fn open_examples(self: &Arc<Self>, split: &Split, choices: SplitChoices) -> OpenExamples {
         let (task, split) = (Arc::clone(self), split.clone());
         Arc::new(move || {
-            let reader = SplitReader::new(Arc::clone(&task), &split)?;
+            let reader = SplitReader::new(Arc::clone(&task), &split)?.chosen(choices.clone());
             Ok(Box::new(reader.map(|chunk| Ok(chunk?.examples))))
         })
     }

@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 
 use crate::example::{EncodeCounts, ExampleId, ExampleRow, Examples, Origin};
 use crate::feature::Feature;
-use crate::preprocess::{Preprocessor, StepContext, TokenEdit};
+use crate::preprocess::{Preprocessor, StepContext, TokenEdit, WholeSplit};
 use crate::vocabulary::{SharedVocabulary, SpecialIds, Vocabulary, VocabularyError};
 
 /// Asserts that `step` is honest about its schema, pure, and blind to the cut and the order of its rows; and that its
@@ -35,6 +35,9 @@ pub fn assert_step_laws(step: &dyn Preprocessor, ctx: &StepContext, examples: &E
     let whole = apply(examples.clone());
     assert_eq!(whole.columns.schema(), schema, "`{name}` returned other columns than it promised");
     assert_same(&whole, &apply(examples.clone()), &format!("`{name}` is not pure"));
+    if let Some(step) = step.whole_split() {
+        return assert_whole_split_laws(step, ctx, examples, &whole);
+    }
 
     let rows = examples.len();
     for at in 0..=rows {
@@ -55,6 +58,32 @@ pub fn assert_step_laws(step: &dyn Preprocessor, ctx: &StepContext, examples: &E
     for feature in ctx.output_features.keys() {
         assert_edits(step, ctx, examples, &whole, feature);
     }
+}
+
+/// The keys are those of example steps, and what is kept follows from them.
+fn assert_whole_split_laws(step: &dyn WholeSplit, ctx: &StepContext, examples: &Examples, whole: &Examples) {
+    let name = step.name();
+    let keys = |examples: &Examples| match step.keys(examples, ctx) {
+        Ok(keys) => keys,
+        Err(error) => panic!("`{name}` failed: {error}"),
+    };
+    let expected = keys(examples);
+    let rows = examples.len();
+    for at in 0..=rows {
+        let parts = [select(examples, 0..at), select(examples, at..rows)];
+        let joined = parts.iter().flat_map(keys).collect::<Vec<_>>();
+        assert_eq!(expected, joined, "the keys of `{name}` depend on where its rows are cut (here at {at})");
+    }
+    for shift in 0..rows {
+        let order: Vec<usize> = (0..rows).map(|place| (place + shift) % rows).rev().collect();
+        let moved = keys(&select(examples, order.iter().copied()));
+        let expected: Vec<_> = order.iter().map(|row| expected[*row]).collect();
+        assert_eq!(expected, moved, "the keys of `{name}` depend on the order of its rows");
+    }
+    let is_first = |row: &usize| expected[*row].is_none() || !expected[..*row].contains(&expected[*row]);
+    let first: Vec<usize> = (0..rows).filter(is_first).collect();
+    let kept = Examples { counts: whole.counts.clone(), ..select(examples, first.into_iter()) };
+    assert_same(&kept, whole, &format!("`{name}` keeps others than the first of each key"));
 }
 
 fn assert_edits(

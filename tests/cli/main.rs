@@ -7,6 +7,7 @@ mod support;
 mod batch;
 mod bench;
 mod cache;
+mod duplicates;
 mod explain;
 mod faults;
 mod filter;

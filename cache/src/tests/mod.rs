@@ -3,6 +3,7 @@
 mod bytes;
 mod crash;
 mod damage;
+mod duplicates;
 mod forms;
 mod reading;
 mod sources;

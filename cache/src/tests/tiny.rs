@@ -17,7 +17,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use seqio::{
     BadRow, DataSource, EncodeCounts, ExampleId, ExampleRow, Examples, FileRanges, Fingerprint, Origin,
     ParsedChunk, PreprocessError, RawChunk, RawChunks, RawRecords, SourceError, SourceFile, SourceRange,
-    Split,
+    Split, SplitChoices, SplitKeys, WholeSplitStep,
 };
 use tempfile::TempDir;
 
@@ -197,9 +197,48 @@ pub(crate) struct TinyTask {
     pub(crate) chunks_parsed: Arc<AtomicU64>,
     pub(crate) version: u32,
     pub(crate) skip_bad_rows: bool,
+    /// Steps that keep the first of equal examples, in order: by what, and after which the tokens are made.
+    pub(crate) deduplicate: Vec<By>,
+}
+
+/// What the examples of a [`TinyTask`] are compared by; `Key::None` of texts that begin with `n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The text.
+    Text,
+    /// The first letter.
+    Letter,
+}
+
+impl By {
+    fn keys(self, examples: &Examples) -> Vec<Option<[u8; 32]>> {
+        let texts = examples.columns.column(0).as_string::<i32>();
+        let key = |text: &str| match self {
+            _ if text.starts_with('n') => None,
+            Self::Text => Some(*blake3::hash(text.as_bytes()).as_bytes()),
+            Self::Letter => Some([text.bytes().next().unwrap_or(0); 32]),
+        };
+        texts.iter().flatten().map(key).collect()
+    }
 }
 
 impl TinyTask {
+    /// The examples that the first `steps` of the steps keep.
+    fn kept(
+        &self,
+        steps: usize,
+        range: SourceRange,
+        mut examples: Examples,
+        choices: &SplitChoices,
+    ) -> Result<Examples, PreprocessError> {
+        for number in 0..steps {
+            let keep =
+                choices.keep(number, range, &examples)?.expect("the choices of earlier steps are made");
+            examples = examples.keep(&keep)?;
+        }
+        Ok(examples)
+    }
+
     pub(crate) fn new(folder: &Path, range_bytes: u64) -> Self {
         let (chunks_read, chunks_parsed): (Arc<AtomicU64>, Arc<AtomicU64>) = Default::default();
         let source = LineSource {
@@ -209,7 +248,14 @@ impl TinyTask {
             chunks_read: Arc::clone(&chunks_read),
             chunks_parsed: Arc::clone(&chunks_parsed),
         };
-        Self { source: Arc::new(source), chunks_read, chunks_parsed, version: 1, skip_bad_rows: false }
+        Self {
+            source: Arc::new(source),
+            chunks_read,
+            chunks_parsed,
+            version: 1,
+            skip_bad_rows: false,
+            deduplicate: Vec::new(),
+        }
     }
 }
 
@@ -237,7 +283,33 @@ impl BuildInput for TinyTask {
         BTreeMap::from([("targets".to_owned(), 256), ("inputs".to_owned(), 100_000)])
     }
 
-    fn preprocess(&self, examples: Examples) -> Result<Examples, PreprocessError> {
+    fn whole_split_steps(&self) -> Vec<WholeSplitStep> {
+        let step = |(number, by): (usize, &By)| WholeSplitStep {
+            number: number + 1,
+            op: "deduplicate".to_owned(),
+            by: vec![format!("{by:?}")],
+        };
+        self.deduplicate.iter().enumerate().map(step).collect()
+    }
+
+    fn split_keys(
+        &self,
+        number: usize,
+        range: SourceRange,
+        examples: Examples,
+        choices: &SplitChoices,
+    ) -> Result<SplitKeys, PreprocessError> {
+        let examples = self.kept(number, range, examples, choices)?;
+        Ok(SplitKeys::new(range, &examples, self.deduplicate[number].keys(&examples)))
+    }
+
+    fn preprocess(
+        &self,
+        range: SourceRange,
+        examples: Examples,
+        choices: &SplitChoices,
+    ) -> Result<Examples, PreprocessError> {
+        let examples = self.kept(self.deduplicate.len(), range, examples, choices)?;
         let texts = examples.columns.column(0).as_string::<i32>().clone();
         let mut targets = ListBuilder::new(Int32Builder::new());
         let mut inputs = ListBuilder::new(Int32Builder::new());
@@ -287,7 +359,8 @@ impl BuildInput for TinyTask {
     }
 
     fn definition(&self) -> serde_json::Value {
-        serde_json::json!({ "steps": [{ "op": "bytes", "version": self.version }] })
+        let deduplicate = format!("{:?}", self.deduplicate);
+        serde_json::json!({ "steps": [{ "op": "bytes", "version": self.version, "deduplicate": deduplicate }] })
     }
 
     fn vocabulary_files(&self) -> BTreeMap<String, &[u8]> {

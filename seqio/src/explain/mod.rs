@@ -48,6 +48,8 @@ pub struct SourceExplanation {
     pub format: SourceFormat,
     /// What a record that cannot be read does.
     pub on_bad_row: OnBadRow,
+    /// How often a split is read: once more for each step that compares all its examples.
+    pub reads: usize,
     /// Its splits.
     pub splits: Vec<SplitExplanation>,
     /// Its columns; none if the task came from a cache.
@@ -108,6 +110,8 @@ pub struct Stage {
     pub columns: Vec<Column>,
     /// What a step below the boundary does to each feature.
     pub edits: BTreeMap<String, Vec<TokenEdit>>,
+    /// Whether it compares all examples of a split, which is read once more for it.
+    pub whole_split: bool,
     /// Features whose length the step would need, but neither the task nor the run gives.
     pub lengths_missing: Vec<String>,
 }
@@ -163,6 +167,7 @@ fn source(task: &Task) -> SourceExplanation {
         name: task.source().name().to_owned(),
         format: spec.format,
         on_bad_row: spec.on_bad_row,
+        reads: task.whole_split_steps().len() + 1,
         splits: spec.splits.iter().map(split).collect(),
         columns: task.schemas().first().map(|schema| columns(schema)).unwrap_or_default(),
     }
@@ -170,6 +175,7 @@ fn source(task: &Task) -> SourceExplanation {
 
 fn stages(task: &Task, lengths: &FeatureLengths) -> Vec<Stage> {
     let boundary = task.boundary();
+    let whole_split: Vec<usize> = task.whole_split_steps().iter().map(|step| step.number).collect();
     let mut schemas = task.schemas().iter().skip(1);
     let mut stages = Vec::new();
     for (index, step) in task.spec().steps.iter().enumerate() {
@@ -189,6 +195,7 @@ fn stages(task: &Task, lengths: &FeatureLengths) -> Vec<Stage> {
             place: if below { StagePlace::Below } else { StagePlace::Above },
             columns: schema.map(|schema| columns(schema)).unwrap_or_default(),
             edits,
+            whole_split: whole_split.contains(&(index + 1)),
             lengths_missing,
         });
     }
@@ -207,6 +214,7 @@ fn boundary_stage(task: &Task) -> Stage {
         place: StagePlace::Cache,
         columns: columns(task.cached_schema()),
         edits: BTreeMap::new(),
+        whole_split: false,
         lengths_missing: Vec::new(),
     }
 }

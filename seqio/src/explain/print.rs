@@ -69,6 +69,11 @@ impl Explanation {
             }
             writeln!(f)?;
         }
+        if source.reads > 1 {
+            let times =
+                if source.reads == 2 { "twice".to_owned() } else { format!("{} times", source.reads) };
+            writeln!(f, "  each split is read {times}, and the steps before the comparison run each time")?;
+        }
         if !source.columns.is_empty() {
             writeln!(f, "  columns: {}", columns_in_words(&source.columns))?;
         }
@@ -96,6 +101,9 @@ impl Explanation {
             }
             StagePlace::Above => {
                 write_op(f, &number, stage, width)?;
+                if stage.whole_split {
+                    writeln!(f, "      compares all examples of a split, which is read once more for it")?;
+                }
                 if stage.columns.is_empty() {
                     return Ok(());
                 }

@@ -5,6 +5,7 @@ use arrow::error::ArrowError;
 
 use crate::example::{ExampleId, ExampleRow, Origin};
 use crate::text::quoted;
+use crate::whole_split::WholeSplitError;
 
 /// Why a step refused its input.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +92,15 @@ pub enum PreprocessError {
         /// The task.
         task: String,
     },
+    /// A step looks at the whole split, and nobody has said what it keeps.
+    #[error("step `{step}` looks at the whole split: read it with `SplitReader`, and with `SplitChoices`")]
+    NotChosen {
+        /// The step.
+        step: &'static str,
+    },
+    /// What a step keeps of a split cannot be read.
+    #[error(transparent)]
+    WholeSplit(#[from] WholeSplitError),
     /// Arrow refused a batch.
     #[error(transparent)]
     Arrow(#[from] ArrowError),

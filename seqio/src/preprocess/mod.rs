@@ -7,7 +7,9 @@
 mod append_eos;
 mod append_eos_after_trim;
 mod columns;
+mod content;
 mod custom;
+mod deduplicate;
 mod error;
 mod filter;
 mod format;
@@ -35,6 +37,7 @@ pub use self::append_eos_after_trim::AppendEosAfterTrim;
 pub(crate) use self::columns::check_token_ids;
 pub use self::columns::token_type;
 pub use self::custom::{CustomStep, CustomSteps};
+pub use self::deduplicate::Deduplicate;
 pub(crate) use self::error::column_names;
 pub use self::error::{PreprocessError, type_name};
 pub use self::filter::Filter;
@@ -102,6 +105,29 @@ pub trait Preprocessor: Debug + Send + Sync {
     fn token_edits(&self, _feature: &str, _ctx: &StepContext) -> Option<Vec<TokenEdit>> {
         None
     }
+
+    /// The step as a choice among all examples of a split, if that is what it is.
+    fn whole_split(&self) -> Option<&dyn WholeSplit> {
+        None
+    }
+}
+
+/// What a step compares examples by: a hash of their content.
+pub type SplitKey = [u8; 32];
+
+/// A step that needs a whole split to decide about one example: of those with equal keys it keeps the first in the
+/// order of the source.
+///
+/// Laws, checked by `testing::assert_step_laws`: `keys` gives each id the same key in any order and any cut; and
+/// `apply` to a whole split in its order, which is what the step means, keeps the first example of each key and all
+/// that have none. `apply` is for that alone: a task never runs it on a part of a split, but takes the keys of all
+/// examples first, finds out which ones go, and reads the split again.
+pub trait WholeSplit: Preprocessor {
+    /// The columns that decide about the keys, for reports.
+    fn columns(&self) -> Vec<String>;
+
+    /// The key of each example; one without a key is kept whatever the others are.
+    fn keys(&self, examples: &Examples, ctx: &StepContext) -> Result<Vec<Option<SplitKey>>, PreprocessError>;
 }
 
 /// Declares [`Step`]: one line a step gives its variant, its name in task files and its conversions.
@@ -174,6 +200,7 @@ steps! {
     "select": Select, "keeps some columns, in the order they are listed";
     "rekey": Rekey, "keeps the named columns under new names";
     "format": Format, "fills columns from templates or by SQL expressions over other columns";
+    "deduplicate": Deduplicate, "of examples that are equal in some columns keeps the first";
     "tokenize": Tokenize, "turns the text of every output feature into token ids";
     "append_eos": AppendEos, "ends sequences with EOS";
     "append_eos_after_trim": AppendEosAfterTrim, "cuts sequences to one less than their length and ends them with EOS";

@@ -190,7 +190,7 @@ steps    = [{ op = "append_oes" }, { op = "quark" }]
        |
     10 | steps    = [{ op = "append_oes" }, { op = "quark" }]
        |                                           ^^^^^^^
-    hint: the steps are `filter`, `select`, `rekey`, `format`, `tokenize`, `append_eos`, `append_eos_after_trim`, `trim`, `cache`
+    hint: the steps are `filter`, `select`, `rekey`, `format`, `deduplicate`, `tokenize`, `append_eos`, `append_eos_after_trim`, `trim`, `cache`
     "#);
     insta::assert_snapshot!(mistakes(&task(r#"
 source   = { jsonl = { train = "train.jsonl" } }

@@ -74,6 +74,15 @@ pub(crate) fn place(steps: &[Step], placed: &[PlacedStep], ctx: &StepContext) ->
                 Some(first) => format!("`{}`, where the cache boundary is implied", first.step.name()),
                 None => "the cache boundary".to_owned(),
             };
+            if step.step.whole_split().is_some() {
+                misplaced.push(Misplaced {
+                    index: step.index,
+                    problem: format!("compares all examples of a split, and cannot stand below {border}"),
+                    hint: "move the step above: below the boundary no step sees more than one example"
+                        .to_owned(),
+                });
+                continue;
+            }
             misplaced.push(Misplaced {
                 index: step.index,
                 problem: format!("cannot stand below {border}"),

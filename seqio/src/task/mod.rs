@@ -26,7 +26,9 @@ use crate::example::Examples;
 use crate::feature::{FeatureLengths, Features};
 use crate::fingerprint::Fingerprint;
 use crate::locate::Locator;
-use crate::preprocess::{CustomSteps, PreprocessError, Step, StepContext, TokenEdit, check_token_ids};
+use crate::preprocess::{
+    CustomSteps, PreprocessError, SplitKey, Step, StepContext, TokenEdit, WholeSplit, check_token_ids,
+};
 use crate::source::{ColumnSpec, DataSource, OnBadRow};
 use crate::vocabulary::{SharedVocabulary, VocabularySpec};
 
@@ -47,6 +49,10 @@ impl OpenVocabulary {
 
 /// The columns of a source by name, as they are declared or were inferred.
 pub(crate) type SourceColumns = BTreeMap<String, ColumnSpec>;
+
+/// Says which examples a whole-split step, the first of a task having number 0, keeps.
+pub(crate) type Choose<'a> =
+    dyn FnMut(usize, &dyn WholeSplit, &StepContext, &Examples) -> Result<Vec<bool>, PreprocessError> + 'a;
 
 /// A task whose definition holds no mistakes: vocabularies are open, columns fit from source to features.
 #[derive(Debug)]
@@ -132,18 +138,44 @@ impl Task {
             .collect()
     }
 
-    /// Runs the steps above the boundary on examples of the source. Any number of threads may call it.
+    /// Runs the steps above the boundary on examples of the source. Any number of threads may call it. A task with steps
+    /// that look at a whole split needs [`Task::preprocess_chosen`].
     pub fn preprocess(&self, examples: Examples) -> Result<Examples, PreprocessError> {
+        self.run_above(examples, None, &mut |_, step, _, _| {
+            Err(PreprocessError::NotChosen { step: step.name() })
+        })
+    }
+
+    /// Runs the steps above the boundary; with `until` only those before the whole-split step of this number, from 0.
+    /// `choose` says which examples a whole-split step keeps.
+    pub(crate) fn run_above(
+        &self,
+        examples: Examples,
+        until: Option<usize>,
+        choose: &mut Choose<'_>,
+    ) -> Result<Examples, PreprocessError> {
         if !self.has_source() {
             return Err(PreprocessError::NoSource { task: self.name.clone() });
         }
         let mut examples = examples;
+        let mut chosen = 0;
         let mut dropped = std::mem::take(&mut examples.dropped);
         for (place, placed) in self.above.iter().enumerate() {
             let schema = &self.schemas[place + 1];
             let step = placed.step.as_ref();
             let before = examples.len();
-            examples = step.apply(examples, &self.ctx).map_err(|error| self.in_step(placed, error))?;
+            if let Some(whole) = step.whole_split() {
+                if until == Some(chosen) {
+                    examples.dropped = dropped;
+                    return Ok(examples);
+                }
+                let keep = choose(chosen, whole, &self.ctx, &examples);
+                let kept = keep.and_then(|keep| Ok(examples.keep(&keep)?));
+                examples = kept.map_err(|error| self.in_step(placed, error))?;
+                chosen += 1;
+            } else {
+                examples = step.apply(examples, &self.ctx).map_err(|error| self.in_step(placed, error))?;
+            }
             if examples.columns.schema_ref() != schema {
                 let problem = "it returned other columns than it promised".to_owned();
                 return Err(self.in_step(placed, PreprocessError::Setting { step: step.name(), problem }));
@@ -163,10 +195,29 @@ impl Task {
         Ok(examples)
     }
 
+    /// The whole-split steps above the boundary, each with its place among the steps, from 1.
+    pub(crate) fn whole_split_places(&self) -> impl Iterator<Item = (usize, &dyn WholeSplit)> {
+        self.above.iter().filter_map(|placed| Some((placed.index + 1, placed.step.whole_split()?)))
+    }
+
+    /// The keys that the whole-split step of this number, from 0, gives examples that came to it; `None` if there is
+    /// none.
+    pub(crate) fn keys_at(
+        &self,
+        number: usize,
+        examples: &Examples,
+    ) -> Option<Result<Vec<Option<SplitKey>>, PreprocessError>> {
+        let placed = self.above.iter().filter(|placed| placed.step.whole_split().is_some()).nth(number)?;
+        let keys = placed.step.whole_split()?.keys(examples, &self.ctx);
+        Some(keys.map_err(|error| self.in_step(placed, error)))
+    }
+
     /// Runs the steps above the boundary that stand before `tokenize`: what is left of an example is the text that an
     /// encoder gets. A measure for how fast an encoder is by itself.
     pub fn before_tokenize(&self, examples: Examples) -> Result<Examples, PreprocessError> {
         let before = self.above.iter().take_while(|placed| placed.step.name() != "tokenize");
+        // Which examples a whole-split step drops does not matter for speed.
+        let before = before.filter(|placed| placed.step.whole_split().is_none());
         let mut examples = examples;
         for placed in before {
             examples = placed.step.apply(examples, &self.ctx).map_err(|error| self.in_step(placed, error))?;

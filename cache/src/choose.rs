@@ -1,0 +1,321 @@
+//! Steps that look at a whole split: a pass over its keys for each of them, before the split is encoded.
+//!
+//! ```text
+//! train.work/keys-1/                 sorted keys with positions, part after part, like the spills of rows
+//! train.work/choice-1.drops, .json   who goes, sorted by position; and what it was made from
+//! train.work/keys-2-<choices>/       of a second such step: with the choices of the first
+//! train.work/rows-<choices>/         the spills of rows, which are good with these choices only
+//! ```
+//!
+//! A job that is killed goes on where it was: with the keys that are committed, or with the choices.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use seqio::{
+    Drops, DuplicateCounts, Examples, KeyRecord, Position, RawChunk, Repeated, Scratch, SplitChoices,
+    WholeSplitError, WholeSplitStep, find_duplicates,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::commit::{self, Durability};
+use crate::encode::{BuildContext, EncodedRange, ranges_in_order, read_split};
+use crate::error::CacheError;
+use crate::input::{BuildInput, RangeKey, SplitPlan};
+use crate::layout::hex;
+use crate::parts::RangeParts;
+use crate::pass::{Made, MakeError, Pass, PassBatch};
+use crate::progress::{BuildPhase, Commit, Counters};
+use crate::spill::{RunEntry, hash_file};
+
+/// The choices of all whole-split steps.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub(crate) choices: SplitChoices,
+    /// Each step with what it found.
+    pub(crate) steps: Vec<ChosenStep>,
+    /// Where the rows are spilled that are encoded with these choices.
+    pub(crate) rows: PathBuf,
+    /// Records of its file before each range.
+    pub(crate) first_rows: BTreeMap<RangeKey, u64>,
+}
+
+/// A whole-split step, and what it found.
+#[derive(Debug)]
+pub(crate) struct ChosenStep {
+    pub(crate) step: WholeSplitStep,
+    pub(crate) examples: u64,
+    pub(crate) counts: DuplicateCounts,
+    pub(crate) drops: Drops,
+}
+
+/// Makes the choices that an earlier job has not.
+pub(crate) fn choose<'a>(
+    context: BuildContext<'_>,
+    plan: &SplitPlan,
+    work: &Path,
+    counters: impl Fn() -> Counters<'a>,
+) -> Result<Chosen, CacheError> {
+    let mut chosen = Chosen {
+        choices: SplitChoices::none(),
+        steps: Vec::new(),
+        rows: work.to_owned(),
+        first_rows: BTreeMap::new(),
+    };
+    // Everything below a choice is in a folder named by it: what was made with other choices is not taken for good.
+    let mut made_with = String::new();
+    for (number, step) in context.input.whole_split_steps().into_iter().enumerate() {
+        let counters = counters();
+        let folder = folder_for(work, &format!("keys-{}", number + 1), &made_with)?;
+        let pass = KeysPass { context, number, choices: &chosen.choices };
+        let done = read_split(context, plan, &folder, &counters, None, BuildPhase::Comparing, &pass)?;
+        let ranges = ranges_in_order(plan, done).0;
+        let path = work.join(format!("choice-{}", number + 1));
+        let record = ChoiceRecord::reuse_or_make(context, &folder, &path, &ranges, &counters)?;
+        let open = || Drops::open(&path.with_extension("drops")).map_err(failed);
+        chosen.choices.push(open()?);
+        chosen.steps.push(ChosenStep {
+            step,
+            examples: ranges.iter().map(|range| range.parts.sum(|part| part.rows)).sum(),
+            counts: record.counts(),
+            drops: open()?,
+        });
+        chosen.first_rows = ranges.iter().map(|range| ((range.file, range.start), range.first_row)).collect();
+        made_with = hex(blake3::hash(format!("{made_with} {}", record.blake3).as_bytes()).as_bytes());
+    }
+    if !chosen.steps.is_empty() {
+        chosen.rows = folder_for(work, "rows", &made_with)?;
+    }
+    Ok(chosen)
+}
+
+/// Refuses a task of which workers cannot encode shares apart: which examples stay follows from the whole split.
+pub(crate) fn check_shareable(input: &dyn BuildInput) -> Result<(), CacheError> {
+    match input.whole_split_steps().into_iter().next() {
+        None => Ok(()),
+        Some(WholeSplitStep { number, op, .. }) => {
+            Err(CacheError::NotShared { task: input.task().to_owned(), step: number, op })
+        }
+    }
+}
+
+/// The folder `kind` of these choices; those of others go.
+fn folder_for(work: &Path, kind: &str, made_with: &str) -> Result<PathBuf, CacheError> {
+    let name = match made_with.get(..16) {
+        Some(choices) => format!("{kind}-{choices}"),
+        None => kind.to_owned(),
+    };
+    for entry in fs::read_dir(work).map_err(CacheError::io("read", work))? {
+        let entry = entry.map_err(CacheError::io("read", work))?;
+        let other = entry.file_name();
+        let of_kind = other.to_str().is_some_and(|other| other.starts_with(&format!("{kind}-")));
+        if of_kind && other != *name {
+            commit::remove(&entry.path())?;
+        }
+    }
+    let folder = work.join(name);
+    commit::create_folder(&folder)?;
+    Ok(folder)
+}
+
+/// An error of the library as one of a build.
+pub(crate) fn failed(error: WholeSplitError) -> CacheError {
+    match error {
+        WholeSplitError::Io { action, path, error } => CacheError::Io { action, path, error },
+        WholeSplitError::Stopped => CacheError::Interrupted { done: "the keys of all examples".to_owned() },
+        error => CacheError::io("find duplicates in", Path::new("the source"))(std::io::Error::other(error)),
+    }
+}
+
+/// Takes the keys of examples.
+struct KeysPass<'a> {
+    context: BuildContext<'a>,
+    number: usize,
+    choices: &'a SplitChoices,
+}
+
+impl Pass for KeysPass<'_> {
+    type Batch = Vec<KeyRecord>;
+
+    fn make(
+        &self,
+        _plan: &SplitPlan,
+        chunk: &RawChunk,
+        examples: Examples,
+    ) -> Result<Made<Vec<KeyRecord>>, MakeError> {
+        let keys = self.context.input.split_keys(self.number, chunk.range, examples, self.choices)?;
+        Ok(Made {
+            batch: keys.records,
+            examples: keys.examples,
+            row_bytes: 0,
+            tokens: 0,
+            counts: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+        })
+    }
+
+    fn write_run(
+        &self,
+        work: &Path,
+        stem: &str,
+        batches: Vec<Vec<KeyRecord>>,
+    ) -> Result<RunEntry, CacheError> {
+        let mut records = batches.concat();
+        records.sort_unstable();
+        let file = format!("{stem}.keys");
+        let path = work.join(&file);
+        let mut writer = Hashed::create(&path)?;
+        for record in &records {
+            writer.write_all(record).map_err(CacheError::io("write", &path))?;
+        }
+        let rows = records.len() as u64;
+        let (bytes, blake3) = writer.commit(&path, Durability::Process)?;
+        Ok(RunEntry { file, bytes, rows, blake3 })
+    }
+}
+
+impl PassBatch for Vec<KeyRecord> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn memory(&self) -> u64 {
+        // Twice: once as they came, once sorted.
+        2 * (self.len() * size_of::<KeyRecord>()) as u64
+    }
+}
+
+/// A file that is hashed while it is written, under its temporary name.
+pub(crate) struct Hashed {
+    file: BufWriter<fs::File>,
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl Hashed {
+    pub(crate) fn create(path: &Path) -> Result<Self, CacheError> {
+        let file = BufWriter::with_capacity(1 << 16, commit::create(path)?);
+        Ok(Self { file, hasher: blake3::Hasher::new(), bytes: 0 })
+    }
+
+    /// Gives the file its name; says how long it is, and its hash.
+    pub(crate) fn commit(self, path: &Path, durability: Durability) -> Result<(u64, String), CacheError> {
+        let file =
+            self.file.into_inner().map_err(|error| CacheError::io("write", path)(error.into_error()))?;
+        commit::rename(file, path, durability)?;
+        Ok((self.bytes, hex(self.hasher.finalize().as_bytes())))
+    }
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write_all(bytes)?;
+        self.hasher.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// A step's choices, committed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChoiceRecord {
+    /// Hash of the keys that they were made from.
+    inputs: String,
+    compared: u64,
+    dropped: u64,
+    repeated_keys: u64,
+    most_repeated: Vec<RepeatedRecord>,
+    /// Of the file of drops.
+    blake3: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RepeatedRecord {
+    file: u32,
+    start: u64,
+    ordinal: u64,
+    occurrence: u32,
+    copies: u64,
+}
+
+impl ChoiceRecord {
+    fn reuse_or_make(
+        context: BuildContext<'_>,
+        folder: &Path,
+        path: &Path,
+        ranges: &[EncodedRange],
+        counters: &Counters<'_>,
+    ) -> Result<Self, CacheError> {
+        let inputs = inputs_digest(ranges);
+        let (drops, record) = (path.with_extension("drops"), path.with_extension("json"));
+        if let Ok(known) = commit::read_checked_json::<Self>(&record)
+            && known.inputs == inputs
+            && hash_file(&drops).is_ok_and(|hash| hash == known.blake3)
+        {
+            return Ok(known);
+        }
+        let runs = ranges.iter().flat_map(|range| &range.parts.parts).filter_map(|part| part.run.as_ref());
+        let runs = runs.map(|run| folder.join(&run.file)).collect();
+        let scratch = Scratch {
+            folder: folder.to_owned(),
+            memory_bytes: context.memory,
+            stop: Arc::clone(context.cancel),
+        };
+        let mut out = Hashed::create(&drops)?;
+        let counts = find_duplicates(runs, &scratch, &mut out).map_err(failed)?;
+        let (_, blake3) = out.commit(&drops, Durability::Process)?;
+        let made = Self {
+            inputs,
+            compared: counts.compared,
+            dropped: counts.dropped,
+            repeated_keys: counts.repeated_keys,
+            most_repeated: counts.most_repeated.iter().map(RepeatedRecord::of).collect(),
+            blake3,
+        };
+        commit::write(&record, commit::to_checked_json(&made).as_bytes(), Durability::Process)?;
+        counters.committed(Commit::Choice);
+        Ok(made)
+    }
+
+    fn counts(&self) -> DuplicateCounts {
+        DuplicateCounts {
+            compared: self.compared,
+            dropped: self.dropped,
+            repeated_keys: self.repeated_keys,
+            most_repeated: self.most_repeated.iter().map(|repeated| repeated.value()).collect(),
+        }
+    }
+}
+
+impl RepeatedRecord {
+    fn of(repeated: &Repeated) -> Self {
+        let Repeated { kept: Position { file, start, ordinal, occurrence }, copies } = *repeated;
+        Self { file, start, ordinal, occurrence, copies }
+    }
+
+    fn value(self) -> Repeated {
+        let Self { file, start, ordinal, occurrence, copies } = self;
+        Repeated { kept: Position { file, start, ordinal, occurrence }, copies }
+    }
+}
+
+/// A hash of all keys and where they stand.
+fn inputs_digest(ranges: &[EncodedRange]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for EncodedRange { parts: RangeParts { parts }, file, start, .. } in ranges {
+        for part in parts {
+            let run = part.run.as_ref().map_or("", |run| run.blake3.as_str());
+            hasher.update(format!("{file} {start} {} {run}\n", part.content.rows).as_bytes());
+        }
+    }
+    hex(hasher.finalize().as_bytes())
+}
