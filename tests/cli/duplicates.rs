@@ -166,7 +166,11 @@ fn below_the_boundary_it_is_refused_in_words() {
 #[test]
 fn workers_are_told_that_they_cannot_do_it_apart() {
     let project = project();
-    insta::assert_snapshot!(project.seqio("cache build docs --worker 0/2").fails(1), @r"");
+    insta::assert_snapshot!(project.seqio("cache build docs --worker 0/2").fails(1), @r"
+    error: step 1 of task `docs`, `deduplicate`, compares all examples of a split: workers cannot do that apart
+
+    hint: build it on one machine: `seqio cache build docs`
+    ");
     let message = project.seqio("cache finish docs").fails(1);
     assert!(message.contains("workers cannot do that apart"), "{message}");
 }
