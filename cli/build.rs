@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use seqio::{Split, Task};
 use seqio_cache::{
     BuildConfig, BuildPhase, BuildProgress, BuildReport, BuildStatus, CacheDir, CacheError, Compression,
-    RangesDone, Share, ShareReport, SplitReport,
+    RangesDone, Reuse, Share, ShareReport, SplitReport,
 };
 
 use crate::args::BuildSettings;
@@ -25,6 +25,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) settings: &'a BuildSettings,
     /// How new caches are compressed, if the person said so.
     pub(crate) compression: Option<Compression>,
+    /// The cache to take over what has not changed, if the person named one.
+    pub(crate) reuse: Option<&'a Reuse>,
     /// Whether to stop.
     pub(crate) interrupt: &'a Interrupt,
     /// Where to tell what happens.
@@ -82,11 +84,12 @@ impl Builder<'_> {
         told: &[String],
         job: impl FnOnce(&BuildConfig, &Watcher) -> Result<T, CacheError>,
     ) -> anyhow::Result<T> {
-        let Self { settings, compression, interrupt, notes, .. } = self;
+        let Self { settings, compression, reuse, interrupt, notes, .. } = self;
         let progress = Mutex::new(Progress::new(settings.progress, task.name(), notes.quiet));
         let watcher = Watcher { progress, notes, told: told.to_vec() };
         let mut config = build_config(settings, interrupt);
         config.compression = compression;
+        config.reuse = reuse.cloned();
         let done = job(&config, &watcher);
         watcher.end(done.is_ok());
         done.map_err(|error| match error {
@@ -116,6 +119,16 @@ fn tell_reused(task: &str, split: &str, ranges: &RangesDone, notes: Notes) {
 fn tell(task: &str, split: &SplitReport, notes: Notes) {
     let name = &split.split;
     split.notice.iter().for_each(|notice| notes.note(notice));
+    if let Some(reused) = &split.reused {
+        let ranges = &split.ranges;
+        let pieces = format!("{} of {}", count(ranges.from_cache), counted(ranges.total, "piece"));
+        let examples = counted(ranges.examples_from_cache, "example");
+        let left = if reused.left.is_empty() { String::new() } else { format!("; {}", reused.left) };
+        notes.note(format!(
+            "`{task}`, split `{name}`: took {pieces}, {examples}, from `{}`{left}",
+            reused.folder.display()
+        ));
+    }
     let bad = &split.statistics.bad_rows;
     if bad.count > 0 && !split.was_fresh {
         let skipped = counted(bad.count, "bad record");

@@ -159,7 +159,8 @@ impl Session {
         if wanted.is_empty() {
             return Ok(());
         }
-        let builder = Builder { cache_dir: &cache_dir, settings, compression: None, interrupt, notes };
+        let builder =
+            Builder { cache_dir: &cache_dir, settings, compression: None, reuse: None, interrupt, notes };
         builder.build(task, &wanted, &told).map(drop)
     }
 

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use seqio::{FileRanges, Split};
 
+use crate::changes::SOURCE_CHANGED;
 use crate::choose::{check_shareable, choose};
 use crate::columns::StoredColumns;
 use crate::commit::{self, Durability};
@@ -34,7 +35,9 @@ use crate::layout::{
 use crate::log::{BuildLog, RangesDone, SourceStamp, host_name, unix_seconds};
 use crate::manifest::{CacheManifest, SplitManifest, StorageOrder, StoredFeature, VocabularyFile};
 use crate::merge::merge_split;
+use crate::pieces::Pieces;
 use crate::progress::{BuildPhase, BuildProgress, Commit, Counters};
+use crate::reuse::{Reuse, Reused, find_old, take_over};
 use crate::roster::Roster;
 use crate::rows::Geometry;
 use crate::stats::SplitStatistics;
@@ -54,6 +57,8 @@ pub struct BuildConfig {
     pub take_over: bool,
     /// How new caches are compressed. `None`: not at all, and an existing cache is right in either form.
     pub compression: Option<Compression>,
+    /// A finished cache to take over what has not changed since.
+    pub reuse: Option<Reuse>,
     /// Set by someone else to stop the job at the next chance.
     pub cancel: Arc<AtomicBool>,
     pub(crate) geometry: Geometry,
@@ -66,6 +71,7 @@ impl Default for BuildConfig {
             memory_bytes: 1 << 30,
             take_over: false,
             compression: None,
+            reuse: None,
             cancel: Arc::default(),
             geometry: Geometry::default(),
         }
@@ -94,6 +100,8 @@ pub struct SplitReport {
     pub statistics: SplitStatistics,
     /// The file that tells what was dropped as a duplicate, if steps look for duplicates.
     pub duplicates: Option<PathBuf>,
+    /// What was taken over from an old cache.
+    pub reused: Option<Reused>,
     /// Something to tell once.
     pub notice: Option<String>,
 }
@@ -137,7 +145,7 @@ pub(crate) fn build_splits(
             compression: config.compression.unwrap_or_default(),
             cancel: &config.cancel,
         };
-        let job = Job { context, config, progress, missing, folder: &folder, started: unix_seconds() };
+        let job = Job { root, context, config, progress, missing, folder: &folder, started: unix_seconds() };
         for report in job.run(&wanted)? {
             reports.insert(report.split.clone(), report);
         }
@@ -168,6 +176,7 @@ pub(crate) fn wanted_splits(
                     ranges: RangesDone::default(),
                     statistics: manifest.statistics.clone(),
                     duplicates: duplicates_path(manifest, cache.folder()),
+                    reused: None,
                     notice,
                     split: name.clone(),
                 };
@@ -175,7 +184,13 @@ pub(crate) fn wanted_splits(
             }
             Located::Stale { .. } | Located::Missing if wanted.contains(split) => {}
             Located::Stale { reason } => {
-                progress.notice(&format!("the cache of split `{split}` is out of date: {reason}"));
+                let may_reuse =
+                    reason.starts_with(SOURCE_CHANGED) && !split.is_slice() && config.reuse.is_none();
+                let hint = match may_reuse {
+                    true => "; `--reuse auto` would take over what is as it was",
+                    false => "",
+                };
+                progress.notice(&format!("the cache of split `{split}` is out of date: {reason}{hint}"));
                 wanted.push(split.clone());
             }
             Located::Missing => wanted.push(split.clone()),
@@ -234,6 +249,7 @@ fn duplicates_path(split: &SplitManifest, folder: &Path) -> Option<PathBuf> {
 }
 
 struct Job<'a> {
+    root: &'a CacheDir,
     context: BuildContext<'a>,
     config: &'a BuildConfig,
     progress: &'a dyn BuildProgress,
@@ -248,6 +264,9 @@ struct BuiltSplit {
     manifest: SplitManifest,
     ranges: RangesDone,
     stamps: Vec<SourceStamp>,
+    /// Not of slices, which cannot be reused.
+    pieces: Option<Pieces>,
+    reused: Option<Reused>,
 }
 
 impl Job<'_> {
@@ -258,17 +277,24 @@ impl Job<'_> {
         let source = self.context.input.needed_source()?;
         let plan = |split| Ok(SplitPlan::new(source, split)?);
         let built: Vec<BuiltSplit> = match self.missing {
-            Missing::Encode => splits
-                .iter()
-                .map(|split| self.split(plan(split)?, &building, &staged))
-                .collect::<Result<_, CacheError>>()?,
+            Missing::Encode => {
+                // What cannot be reused is refused before anything is built.
+                let old = |split| self.old_cache(split);
+                let old: Vec<Option<Cache>> = splits.iter().map(old).collect::<Result<_, CacheError>>()?;
+                splits
+                    .iter()
+                    .zip(&old)
+                    .map(|(split, old)| self.split(plan(split)?, old.as_ref(), &building, &staged))
+                    .collect::<Result<_, CacheError>>()?
+            }
             Missing::Refuse => {
                 let plans: Vec<SplitPlan> = splits.iter().map(plan).collect::<Result<_, CacheError>>()?;
                 check_complete(self.context, &plans, &building)?;
-                plans
-                    .into_iter()
-                    .map(|plan| self.split(plan, &building, &staged))
-                    .collect::<Result<_, CacheError>>()?
+                plans.into_iter().map(|plan| self.split(plan, None, &building, &staged)).collect::<Result<
+                    _,
+                    CacheError,
+                >>(
+                )?
             }
         };
         let target = self.commit(&building, &staged, &built)?;
@@ -281,17 +307,41 @@ impl Job<'_> {
                 ranges: built.ranges,
                 duplicates: duplicates_path(&built.manifest, &target),
                 statistics: built.manifest.statistics,
+                reused: built.reused,
                 notice: None,
             })
             .collect())
     }
 
-    fn split(&self, plan: SplitPlan, building: &Path, staged: &Path) -> Result<BuiltSplit, CacheError> {
+    /// The cache that a split is taken from as far as it goes.
+    fn old_cache(&self, split: &Split) -> Result<Option<Cache>, CacheError> {
+        let Some(reuse) = &self.config.reuse else { return Ok(None) };
+        let old = find_old(self.root, self.context.input, split, reuse)?;
+        if old.is_none() {
+            let words = match reuse {
+                Reuse::Folder(folder) => format!("`{}` holds no split `{split}`", folder.display()),
+                Reuse::Latest => {
+                    format!("no cache of this definition that can be reused holds split `{split}`")
+                }
+            };
+            self.progress.notice(&format!("{words}; all of it is encoded"));
+        }
+        Ok(old)
+    }
+
+    fn split(
+        &self,
+        plan: SplitPlan,
+        old: Option<&Cache>,
+        building: &Path,
+        staged: &Path,
+    ) -> Result<BuiltSplit, CacheError> {
         let input = self.context.input;
         let split = &plan.split;
         let name = split.to_string();
         let source = input.needed_source()?;
         check_space(self.folder, input, &plan, building, self.config)?;
+        let old = old.map(|cache| take_over(cache, input, self.context.columns, &plan)).transpose()?;
         let work = building.join(work_folder(&name));
         commit::create_folder(&work)?;
         let counters = || {
@@ -301,7 +351,9 @@ impl Job<'_> {
         let chosen = choose(self.context, &plan, &work, counters)?;
         let (rows, counters) = (&chosen.rows, counters());
         let encoded = match self.missing {
-            Missing::Encode => encode_split(self.context, &plan, rows, &counters, &chosen.choices)?,
+            Missing::Encode => {
+                encode_split(self.context, &plan, rows, old.as_ref(), &counters, &chosen.choices)?
+            }
             Missing::Refuse => match encoded_split(self.context, &plan, rows, &counters)? {
                 Ok(encoded) => encoded,
                 // Something is damaged that looked whole.
@@ -315,6 +367,7 @@ impl Job<'_> {
         let (duplicates, duplicate_statistics) = tell_duplicates(&plan, &chosen, staged)?;
         statistics.duplicates = duplicate_statistics;
         let status = counters.status();
+        let pieces = (!split.is_slice()).then(|| Pieces::of(&encoded));
         let files = encoded.files.iter().map(|file| (file.name.as_str(), file.digest.as_str()));
         let manifest = SplitManifest {
             order: if shuffled { StorageOrder::Shuffled } else { StorageOrder::Source },
@@ -327,7 +380,8 @@ impl Job<'_> {
         };
         let ranges = status.ranges();
         let stamps = plan.files.iter().map(SourceStamp::of).collect();
-        Ok(BuiltSplit { split: split.clone(), manifest, ranges, stamps })
+        let reused = old.map(|old| Reused { folder: old.folder, left: old.left });
+        Ok(BuiltSplit { split: split.clone(), manifest, ranges, stamps, pieces, reused })
     }
 
     /// Turns the staged files into a cache and clears what it was made from.
@@ -361,6 +415,11 @@ impl Job<'_> {
             splits: built.iter().map(|built| (built.split.to_string(), built.manifest.clone())).collect(),
         };
         manifest.format_version = manifest.needed_version();
+        for built in built {
+            if let Some(pieces) = &built.pieces {
+                pieces.write(staged, &built.split.to_string())?;
+            }
+        }
         self.log(built).write(staged)?;
         manifest.write(staged)?;
         commit::sync_folder(staged)?;

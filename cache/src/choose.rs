@@ -71,8 +71,8 @@ pub(crate) fn choose<'a>(
         let counters = counters();
         let folder = folder_for(work, &format!("keys-{}", number + 1), &made_with)?;
         let pass = KeysPass { context, number, choices: &chosen.choices };
-        let done = read_split(context, plan, &folder, &counters, None, BuildPhase::Comparing, &pass)?;
-        let ranges = ranges_in_order(plan, done).0;
+        let done = read_split(context, plan, &folder, &counters, None, None, BuildPhase::Comparing, &pass)?;
+        let ranges = ranges_in_order(plan, done, None).0;
         let path = work.join(format!("choice-{}", number + 1));
         let record = ChoiceRecord::reuse_or_make(context, &folder, &path, &ranges, &counters)?;
         let open = || Drops::open(&path.with_extension("drops")).map_err(failed);

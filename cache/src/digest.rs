@@ -45,6 +45,11 @@ pub(crate) fn text_file_digest<'a>(ranges: impl Iterator<Item = (u64, u64, &'a s
     format!("{RANGES}{}", hex(hasher.finalize().as_bytes()))
 }
 
+/// Whether a digest is that of a text file's ranges.
+pub(crate) fn is_text_digest(digest: &str) -> bool {
+    digest.starts_with(RANGES)
+}
+
 /// The digest of a file that is hashed whole.
 pub(crate) fn whole_file_digest(path: &Path) -> Result<String, CacheError> {
     Ok(format!("{FILE}{}", hash_file(path)?))

@@ -27,11 +27,14 @@ use crate::error::CacheError;
 use crate::input::{BuildInput, RangeKey, ReadJob, SplitPlan};
 use crate::lanes::{Lanes, NumberedChunk, Place};
 use crate::manifest::SourceFileEntry;
+use crate::old_run::OldRun;
 use crate::parts::{
-    Check, FileState, PartContent, PartRecord, RangeParts, committed_parts, part_stem, unfinished_jobs,
+    Check, FileState, PartContent, PartRecord, RangeParts, StreamRecord, committed_parts, part_stem,
+    unfinished_jobs,
 };
 use crate::pass::{Made, MakeError, Pass, PassBatch};
 use crate::progress::{BuildPhase, Commit, Counters, add};
+use crate::reuse::OldSplit;
 use crate::rows::{Geometry, SpillBatch};
 use crate::share::OwnShare;
 use crate::spill::{RunEntry, write_run};
@@ -65,6 +68,8 @@ pub(crate) struct Encoded {
     pub(crate) ranges: Vec<EncodedRange>,
     /// The source's files.
     pub(crate) files: Vec<SourceFileEntry>,
+    /// The old cache that some of the ranges are taken from.
+    pub(crate) old: Option<Arc<OldRun>>,
 }
 
 /// A spilled range, and where it stands among the others.
@@ -77,6 +82,8 @@ pub(crate) struct EncodedRange {
     pub(crate) start: u64,
     /// Records of the file before it.
     pub(crate) first_row: u64,
+    /// Its rows in the old cache that it is taken from.
+    pub(crate) old: Option<std::ops::Range<u64>>,
 }
 
 /// Encodes all of a split that an earlier job has not.
@@ -84,12 +91,13 @@ pub(crate) fn encode_split(
     context: BuildContext<'_>,
     plan: &SplitPlan,
     work: &Path,
+    old: Option<&OldSplit>,
     counters: &Counters<'_>,
     choices: &SplitChoices,
 ) -> Result<Encoded, CacheError> {
     let pass = RowsPass { context, choices };
-    let done = read_split(context, plan, work, counters, None, BuildPhase::Encoding, &pass)?;
-    in_order(context, plan, done)
+    let done = read_split(context, plan, work, counters, None, old, BuildPhase::Encoding, &pass)?;
+    in_order(context, plan, done, old)
 }
 
 /// Encodes all of a worker's share that an earlier job has not.
@@ -101,7 +109,7 @@ pub(crate) fn encode_share(
     own: &OwnShare,
 ) -> Result<(), CacheError> {
     let pass = RowsPass { context, choices: &SplitChoices::none() };
-    read_split(context, plan, work, counters, Some(own), BuildPhase::Encoding, &pass).map(drop)
+    read_split(context, plan, work, counters, Some(own), None, BuildPhase::Encoding, &pass).map(drop)
 }
 
 /// A split that workers have encoded; if anything of it is not there any more, that is given back.
@@ -113,7 +121,7 @@ pub(crate) fn encoded_split(
 ) -> Result<Result<Encoded, Vec<ReadJob>>, CacheError> {
     counters.enter(BuildPhase::Checking);
     let done = committed_parts(context.pool, plan, work, None, Check::Bytes)?;
-    count_reused(&done, counters);
+    count_reused(&done, None, counters);
     let missing = unfinished_jobs(plan, work, &done, None);
     if !missing.is_empty() {
         return Ok(Err(missing));
@@ -123,7 +131,7 @@ pub(crate) fn encoded_split(
     counters.bytes_done.store(plan.source_bytes(), Ordering::Relaxed);
     counters.tell();
     plan.check_unchanged(context.input.needed_source()?)?;
-    in_order(context, plan, done).map(Ok)
+    in_order(context, plan, done, None).map(Ok)
 }
 
 /// Takes what no earlier job has of a split, or of a share of it, through a pass; gives what is committed then.
@@ -133,13 +141,17 @@ pub(crate) fn read_split<P: Pass>(
     work: &Path,
     counters: &Counters<'_>,
     own: Option<&OwnShare>,
+    old: Option<&OldSplit>,
     phase: BuildPhase,
     pass: &P,
 ) -> Result<BTreeMap<RangeKey, RangeParts>, CacheError> {
     let source = context.input.needed_source()?;
     counters.enter(BuildPhase::Checking);
     let mut open = committed_parts(context.pool, plan, work, own, Check::Bytes)?;
-    count_reused(&open, counters);
+    if let Some(old) = old {
+        take_over(old, plan, work, &mut open, counters)?;
+    }
+    count_reused(&open, old, counters);
     counters.enter(phase);
     let jobs = unfinished_jobs(plan, work, &open, own);
     let lanes = Lanes::new(source, plan, work, counters, jobs, &open, context.pool.current_num_threads());
@@ -172,9 +184,33 @@ pub(crate) fn read_split<P: Pass>(
     Ok(encoder.done.into_inner().expect("no thread panicked"))
 }
 
-fn count_reused(ranges: &BTreeMap<RangeKey, RangeParts>, counters: &Counters<'_>) {
-    for range in ranges.values() {
-        if range.is_complete() {
+/// Puts the ranges of an old cache in the place of what earlier jobs committed of them.
+fn take_over(
+    old: &OldSplit,
+    plan: &SplitPlan,
+    work: &Path,
+    open: &mut BTreeMap<RangeKey, RangeParts>,
+    counters: &Counters<'_>,
+) -> Result<(), CacheError> {
+    for (&key, range) in &old.ranges {
+        open.insert(key, range.parts(plan, key));
+    }
+    for (&file, starts) in &old.streamed {
+        StreamRecord { file: FileState::of(plan.file(file)), starts: starts.clone() }.write(work)?;
+    }
+    for &file in old.digests.keys() {
+        add(&counters.bytes_done, plan.file(file).bytes);
+    }
+    Ok(())
+}
+
+fn count_reused(ranges: &BTreeMap<RangeKey, RangeParts>, old: Option<&OldSplit>, counters: &Counters<'_>) {
+    for (key, range) in ranges {
+        if old.is_some_and(|old| old.ranges.contains_key(key)) {
+            add(&counters.ranges_done, 1);
+            add(&counters.ranges_from_cache, 1);
+            add(&counters.examples_from_cache, range.sum(|part| part.rows));
+        } else if range.is_complete() {
             add(&counters.ranges_done, 1);
             add(&counters.ranges_reused, 1);
         } else {
@@ -491,6 +527,7 @@ impl<E: Into<CacheError>> From<E> for Failure {
 pub(crate) fn ranges_in_order(
     plan: &SplitPlan,
     done: BTreeMap<RangeKey, RangeParts>,
+    old: Option<&OldSplit>,
 ) -> (Vec<EncodedRange>, Vec<u64>) {
     let mut ranges: Vec<EncodedRange> = Vec::with_capacity(done.len());
     let mut records_of: Vec<u64> = vec![0; plan.files.len()];
@@ -500,7 +537,8 @@ pub(crate) fn ranges_in_order(
             Some(slice) => slice.counts.range((file, 0)..(file, start)).map(|(_, count)| count).sum(),
         };
         records_of[file as usize] += parts.sum(|part| part.records);
-        ranges.push(EncodedRange { parts, file, start, first_row });
+        let old = old.and_then(|old| old.ranges.get(&(file, start))).map(|range| range.rows.clone());
+        ranges.push(EncodedRange { parts, file, start, first_row, old });
     }
     (ranges, records_of)
 }
@@ -510,9 +548,14 @@ fn in_order(
     context: BuildContext<'_>,
     plan: &SplitPlan,
     done: BTreeMap<RangeKey, RangeParts>,
+    old: Option<&OldSplit>,
 ) -> Result<Encoded, CacheError> {
-    let (ranges, records_of) = ranges_in_order(plan, done);
+    let (ranges, records_of) = ranges_in_order(plan, done, old);
     let digest = |index: usize| -> Result<String, CacheError> {
+        let file = u32::try_from(index).unwrap_or(u32::MAX);
+        if let Some(known) = old.and_then(|old| old.digests.get(&file)) {
+            return Ok(known.clone());
+        }
         let first = ranges.partition_point(|range| (range.file as usize) < index);
         let of_file = ranges[first..].iter().take_while(|range| range.file as usize == index);
         let digests = of_file.map(|range| {
@@ -532,5 +575,5 @@ fn in_order(
         SourceFileEntry { name: file.name.clone(), bytes: file.bytes, records, digest }
     });
     let files = files.collect();
-    Ok(Encoded { ranges, files })
+    Ok(Encoded { ranges, files, old: old.map(|old| Arc::clone(&old.run)) })
 }

@@ -203,6 +203,14 @@ pub enum CacheError {
         /// What changed, in words.
         reason: String,
     },
+    /// A build cannot take examples over from that cache.
+    #[error("{} cannot be reused: {problem}", path.display())]
+    CannotReuse {
+        /// The cache folder.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
     /// The definition kept in a cache cannot be used.
     #[error("{}: the definition in this cache cannot be used: {problem}", path.display())]
     Definition {
@@ -282,6 +290,9 @@ impl CacheError {
             Self::Damaged { .. } => "remove the cache with `seqio cache remove` and build it again",
             Self::Version { .. } => {
                 "build the cache again with this program, or read it with the one that wrote it"
+            }
+            Self::CannotReuse { .. } => {
+                "build without `--reuse`, or name another cache; `seqio cache explain` compares them all"
             }
             Self::Stale { .. } => "run `seqio cache build` to make a new one",
             _ => return None,

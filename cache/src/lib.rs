@@ -8,7 +8,7 @@
 //!    next one. Several workers, on any machines that share the folder, can encode a [`Share`] of the ranges each; then
 //!    [`CacheDir::finish`] merges them.
 //! 2. [`CacheDir::find`] gives a split of a task if definition and sources are as they were, and says what changed if
-//!    not. A stale cache is never read silently.
+//!    not; [`CacheDir::explain`] says it of every cache. A stale cache is never read silently.
 //! 3. [`CachedSplit`] reads it in place, by any number of threads, as an [`ExampleStore`](seqio::ExampleStore).
 //! 4. [`verify`] checks every byte; [`CacheDir::convert`] puts the same examples, compressed or not, in its place;
 //!    [`CacheDir::remove`] deletes it. Nothing else ever deletes a finished cache, and nothing changes one.
@@ -16,17 +16,20 @@
 //! The format is specified in `FORMAT.md`, so that a stranger can read a cache with pyarrow alone.
 
 mod build;
+mod changes;
 mod choose;
 mod columns;
 mod commit;
 mod compression;
 mod convert;
 mod decoded;
+mod difference;
 mod digest;
 mod duplicates;
 mod encode;
 mod error;
 mod estimate;
+mod explain;
 mod finish;
 mod input;
 mod lanes;
@@ -36,10 +39,13 @@ mod log;
 mod manifest;
 mod mapped;
 mod merge;
+mod old_run;
 mod parts;
 mod pass;
+mod pieces;
 mod progress;
 mod reader;
+mod reuse;
 mod roster;
 mod rows;
 mod share;
@@ -56,10 +62,13 @@ mod worker;
 mod writer;
 
 pub use crate::build::{BuildConfig, BuildReport, SplitReport};
+pub use crate::changes::{FileChange, SourceChange};
 pub use crate::compression::Compression;
 pub use crate::convert::Converted;
+pub use crate::difference::{Difference, differences};
 pub use crate::error::{CacheError, MissingPieces};
 pub use crate::estimate::Estimate;
+pub use crate::explain::{CacheExplanation, ExplainedCache, SplitCaches, UnfinishedBuild, UnreadableCache};
 pub use crate::log::{BuildLog, RangesDone, SourceStamp};
 pub use crate::manifest::{
     CacheManifest, DuplicatesFile, FORMAT_VERSION, NEWEST_FORMAT_VERSION, ShardEntry, SourceFileEntry,
@@ -67,6 +76,7 @@ pub use crate::manifest::{
 };
 pub use crate::progress::{BuildPhase, BuildProgress, BuildStatus, Commit, NoProgress};
 pub use crate::reader::CachedSplit;
+pub use crate::reuse::{Reuse, Reused};
 pub use crate::roster::{WorkerInfo, WorkerState};
 pub use crate::share::{Share, ShareError};
 pub use crate::sources::SourcesNow;

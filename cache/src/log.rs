@@ -45,6 +45,12 @@ pub struct RangesDone {
     pub reused: u64,
     /// Further ones that an earlier job had committed in part.
     pub partly_reused: u64,
+    /// Those taken over from an old cache.
+    #[serde(default)]
+    pub from_cache: u64,
+    /// Examples of them.
+    #[serde(default)]
+    pub examples_from_cache: u64,
     /// Bytes of all spills.
     pub spill_bytes: u64,
 }

@@ -27,6 +27,7 @@ use crate::encode::{BuildContext, Encoded, EncodedRange};
 use crate::error::CacheError;
 use crate::layout::{hex, shard_stem};
 use crate::manifest::ShardEntry;
+use crate::old_run::OldRun;
 use crate::progress::{BuildPhase, Commit, Counters, add};
 use crate::rows::{BatchFill, Geometry, Pick, PickSource, SpillBatch, Target, gather};
 use crate::spill::{Run, RunPlace};
@@ -73,9 +74,14 @@ pub(crate) fn merge_split(
         counters,
     };
     if shuffled {
-        merge.layout = Layout::Shuffled(merge.few_runs()?);
+        let mut runs = merge.few_runs()?;
+        // The old cache is one sorted run, however many shards it has.
+        let whole = |run: &Arc<OldRun>| Run::Old { rows: 0..run.num_rows(), run: Arc::clone(run) };
+        runs.extend(encoded.old.as_ref().map(|run| Arc::new(whole(run))));
+        merge.layout = Layout::Shuffled(runs);
     }
     let records = merge.all_shards()?;
+    merge.check_rows(&records)?;
     Ok((records.iter().map(|record| record.entry.clone()).collect(), merge.statistics(&records, bytes)))
 }
 
@@ -169,6 +175,19 @@ impl Merge<'_> {
         Ok(record)
     }
 
+    /// The old cache has to hold the examples that its pieces say, or the new one would lack some.
+    fn check_rows(&self, shards: &[ShardRecord]) -> Result<(), CacheError> {
+        let Some(old) = &self.encoded.old else { return Ok(()) };
+        let expected: u64 = self.encoded.ranges.iter().map(|range| range.parts.sum(|part| part.rows)).sum();
+        let found: u64 = shards.iter().map(|shard| shard.entry.examples).sum();
+        if found == expected {
+            return Ok(());
+        }
+        let problem =
+            format!("its pieces stand for other examples than it holds: {found} instead of {expected}");
+        Err(CacheError::damaged(old.folder(), problem))
+    }
+
     /// How many batches a shard lays out at a time: enough for all threads, as far as memory goes.
     fn batches_ahead(&self, at_once: usize) -> usize {
         let threads = self.context.pool.current_num_threads();
@@ -202,7 +221,13 @@ impl Merge<'_> {
                         if groups.is_empty() {
                             skip = from - first;
                         }
-                        groups.push(Group::Closed(self.runs_of(range)));
+                        groups.push(match (&range.old, &self.encoded.old) {
+                            (Some(rows), Some(run)) => {
+                                let run = Run::Old { run: Arc::clone(run), rows: rows.clone() };
+                                Group::Open(vec![Arc::new(run)])
+                            }
+                            _ => Group::Closed(self.runs_of(range)),
+                        });
                     }
                     first = end;
                 }
@@ -391,9 +416,7 @@ impl MergedRows {
             None => Vec::new(),
         };
         for run in runs {
-            let (batch_index, row) = if from == 0 { (0, 0) } else { run.lower_bound(columns, from)? };
-            if batch_index < run.num_batches() {
-                let batch = run.batch(columns, batch_index)?;
+            if let Some((batch_index, batch, row)) = run.first_at(columns, from)? {
                 let cursor = Cursor { run, batch_index, batch, row, slot: None };
                 self.heap.push(Reverse((cursor.batch.key(row), cursor.batch.id(row), self.cursors.len())));
                 self.cursors.push(cursor);
@@ -424,14 +447,11 @@ impl MergedRows {
         let cursor = &mut self.cursors[index];
         cursor.row += 1;
         if cursor.row == cursor.batch.len() {
-            cursor.row = 0;
-            cursor.batch_index += 1;
-            cursor.slot = None;
-            if cursor.batch_index == cursor.run.num_batches() {
+            let Some((index, batch)) = cursor.run.batch_from(columns, cursor.batch_index + 1)? else {
                 std::collections::binary_heap::PeekMut::pop(top);
                 return Ok(());
-            }
-            cursor.batch = cursor.run.batch(columns, cursor.batch_index)?;
+            };
+            (cursor.batch_index, cursor.batch, cursor.row, cursor.slot) = (index, batch, 0, None);
         }
         *top = Reverse((cursor.batch.key(cursor.row), cursor.batch.id(cursor.row), index));
         Ok(())

@@ -66,6 +66,9 @@ pub(crate) struct PartRecord {
 pub(crate) struct PartContent {
     /// Number of each chunk in the range, with the hash of its text (none for columns).
     pub(crate) chunks: BTreeMap<u64, Option<[u8; 32]>>,
+    /// The hash of the whole range's text, if it was taken over from an old cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) text_digest: Option<String>,
     /// The number of the range's last chunk, if that is among them.
     pub(crate) last_chunk: Option<u64>,
     /// Raw records, bad and blank ones included.
@@ -213,6 +216,9 @@ impl RangeParts {
 
     /// The digest of the range's text; `None` for columns.
     pub(crate) fn text_digest(&self) -> Option<String> {
+        if let Some(known) = self.parts.iter().find_map(|part| part.content.text_digest.as_ref()) {
+            return Some(known.clone());
+        }
         let chunks: BTreeMap<u64, [u8; 32]> = self
             .parts
             .iter()

@@ -36,6 +36,10 @@ pub struct BuildStatus {
     pub ranges_done: u64,
     /// Of these, ranges that an earlier job had committed.
     pub ranges_reused: u64,
+    /// Of these, ranges whose examples are taken over from an old cache.
+    pub ranges_from_cache: u64,
+    /// Examples of them.
+    pub examples_from_cache: u64,
     /// Further ranges of which an earlier job had committed a part.
     pub ranges_partly_reused: u64,
     /// Examples written to shards.
@@ -54,6 +58,8 @@ impl BuildStatus {
             total: self.ranges_done,
             reused: self.ranges_reused,
             partly_reused: self.ranges_partly_reused,
+            from_cache: self.ranges_from_cache,
+            examples_from_cache: self.examples_from_cache,
             spill_bytes: self.spill_bytes,
         }
     }
@@ -123,6 +129,8 @@ pub(crate) struct Counters<'a> {
     pub(crate) bad_rows: AtomicU64,
     pub(crate) ranges_done: AtomicU64,
     pub(crate) ranges_reused: AtomicU64,
+    pub(crate) ranges_from_cache: AtomicU64,
+    pub(crate) examples_from_cache: AtomicU64,
     pub(crate) ranges_partly_reused: AtomicU64,
     pub(crate) examples_merged: AtomicU64,
     pub(crate) shards_done: AtomicU64,
@@ -154,6 +162,8 @@ impl<'a> Counters<'a> {
             bad_rows: AtomicU64::new(0),
             ranges_done: AtomicU64::new(0),
             ranges_reused: AtomicU64::new(0),
+            ranges_from_cache: AtomicU64::new(0),
+            examples_from_cache: AtomicU64::new(0),
             ranges_partly_reused: AtomicU64::new(0),
             examples_merged: AtomicU64::new(0),
             shards_done: AtomicU64::new(0),
@@ -192,6 +202,8 @@ impl<'a> Counters<'a> {
             bad_rows: get(&self.bad_rows),
             ranges_done: get(&self.ranges_done),
             ranges_reused: get(&self.ranges_reused),
+            ranges_from_cache: get(&self.ranges_from_cache),
+            examples_from_cache: get(&self.examples_from_cache),
             ranges_partly_reused: get(&self.ranges_partly_reused),
             examples_merged: get(&self.examples_merged),
             shards_done: get(&self.shards_done),

@@ -200,6 +200,16 @@ impl SpillBatch {
         sixteen(&self.ids, row)
     }
 
+    /// The first row whose key is at least `key`, or one past the last.
+    pub(crate) fn lower_bound(&self, key: u128) -> usize {
+        let (mut first, mut last) = (0, self.len());
+        while first < last {
+            let middle = first.midpoint(last);
+            if self.key(middle) >= key { last = middle } else { first = middle + 1 }
+        }
+        first
+    }
+
     /// The bytes of a row in a shard.
     pub(crate) fn row_bytes(&self, row: usize) -> u64 {
         self.row_bytes[row]

@@ -7,6 +7,7 @@
 //! The key is the example's shuffle key, or its place in the range for splits that keep the source's order.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::columns::StoredColumns;
 use crate::commit::Durability;
 use crate::error::CacheError;
 use crate::layout::hex;
+use crate::old_run::OldRun;
 use crate::rows::{BatchFill, Geometry, Pick, PickSource, SpillBatch, Target, gather};
 use crate::table::Table;
 use crate::writer::TableWriter;
@@ -114,40 +116,103 @@ pub(crate) struct RunPlace {
 
 /// A run opened for merging.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) enum Run {
+    /// A spill.
+    Spill(SpilledRun),
+    /// Rows of an old cache.
+    Old {
+        /// The old split.
+        run: Arc<OldRun>,
+        /// Which of its rows; those that are not taken over are left out.
+        rows: Range<u64>,
+    },
+}
+
+/// A place in a run: number of a batch that has rows, the batch, and a row in it.
+pub(crate) type RunPosition = (usize, Arc<SpillBatch>, usize);
+
+impl Run {
+    pub(crate) fn open(place: &RunPlace) -> Result<Self, CacheError> {
+        Ok(Self::Spill(SpilledRun {
+            table: Table::open(&place.path)?,
+            first_row: place.first_row,
+            file: place.file,
+        }))
+    }
+
+    /// The first row whose key is at least `key`.
+    pub(crate) fn first_at(
+        &self,
+        columns: &StoredColumns,
+        key: u128,
+    ) -> Result<Option<RunPosition>, CacheError> {
+        let first = match self {
+            Self::Spill(run) if key > 0 => run.first_batch_at(columns, key)?,
+            Self::Spill(_) => 0,
+            Self::Old { run, .. } if key > 0 => run.first_batch_at(key)?,
+            Self::Old { run, rows } => run.batch_of(rows.start),
+        };
+        let mut from = self.batch_from(columns, first)?;
+        while let Some((index, batch)) = from {
+            let row = batch.lower_bound(key);
+            if row < batch.len() {
+                return Ok(Some((index, batch, row)));
+            }
+            from = self.batch_from(columns, index + 1)?;
+        }
+        Ok(None)
+    }
+
+    /// The first batch from this number on that has rows.
+    pub(crate) fn batch_from(
+        &self,
+        columns: &StoredColumns,
+        first: usize,
+    ) -> Result<Option<(usize, Arc<SpillBatch>)>, CacheError> {
+        let end = match self {
+            Self::Spill(run) => run.table.num_batches(),
+            Self::Old { run, rows } if rows.is_empty() => first.min(run.num_batches()),
+            Self::Old { run, rows } => run.batch_of(rows.end - 1) + 1,
+        };
+        for index in first..end {
+            let batch = match self {
+                Self::Spill(run) => run.batch(columns, index)?,
+                Self::Old { run, rows } => run.batch(columns, index, rows)?,
+            };
+            if batch.len() > 0 {
+                return Ok(Some((index, Arc::new(batch))));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn source(&self, batch: &Arc<SpillBatch>) -> PickSource {
+        let batch = Arc::clone(batch);
+        match self {
+            Self::Spill(run) => PickSource { batch, first_row: run.first_row, file: run.file },
+            // Its origins are those of the whole split already.
+            Self::Old { .. } => PickSource { batch, first_row: 0, file: None },
+        }
+    }
+}
+
+/// A spill opened for merging.
+#[derive(Debug)]
+pub(crate) struct SpilledRun {
     table: Table,
     first_row: u64,
     file: Option<u32>,
 }
 
-impl Run {
-    pub(crate) fn open(place: &RunPlace) -> Result<Self, CacheError> {
-        Ok(Self { table: Table::open(&place.path)?, first_row: place.first_row, file: place.file })
-    }
-
-    pub(crate) fn num_batches(&self) -> usize {
-        self.table.num_batches()
-    }
-
-    pub(crate) fn batch(&self, columns: &StoredColumns, batch: usize) -> Result<Arc<SpillBatch>, CacheError> {
+impl SpilledRun {
+    fn batch(&self, columns: &StoredColumns, batch: usize) -> Result<SpillBatch, CacheError> {
         let spilled = SpillBatch::new(columns, self.table.batch(batch)?);
-        spilled
-            .map(Arc::new)
-            .ok_or_else(|| CacheError::damaged(self.table.path(), "it has other columns than the task"))
+        spilled.ok_or_else(|| CacheError::damaged(self.table.path(), "it has other columns than the task"))
     }
 
-    pub(crate) fn source(&self, batch: &Arc<SpillBatch>) -> PickSource {
-        PickSource { batch: Arc::clone(batch), first_row: self.first_row, file: self.file }
-    }
-
-    /// The first row whose key is at least `key`: batch and row in it.
-    pub(crate) fn lower_bound(
-        &self,
-        columns: &StoredColumns,
-        key: u128,
-    ) -> Result<(usize, usize), CacheError> {
-        let (mut low, mut high) = (0, self.num_batches());
-        // Find the first batch whose last key reaches `key`.
+    /// The first batch whose last key is at least `key`, or one past the last.
+    fn first_batch_at(&self, columns: &StoredColumns, key: u128) -> Result<usize, CacheError> {
+        let (mut low, mut high) = (0, self.table.num_batches());
         while low < high {
             let middle = low.midpoint(high);
             let batch = self.batch(columns, middle)?;
@@ -157,15 +222,6 @@ impl Run {
                 low = middle + 1
             }
         }
-        if low == self.num_batches() {
-            return Ok((low, 0));
-        }
-        let batch = self.batch(columns, low)?;
-        let (mut first, mut last) = (0, batch.len());
-        while first < last {
-            let middle = first.midpoint(last);
-            if batch.key(middle) >= key { last = middle } else { first = middle + 1 }
-        }
-        Ok((low, first))
+        Ok(low)
     }
 }

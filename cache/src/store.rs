@@ -4,18 +4,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seqio::{SourceError, Split};
+use seqio::Split;
 
+use crate::changes::{self, Look, SourceState, source_state};
 use crate::commit;
-use crate::digest::digest_like;
+use crate::difference::first_few;
 use crate::error::CacheError;
+use crate::explain::definition_changes;
 use crate::input::BuildInput;
 use crate::layout::{
     STAGED, building_fingerprint, is_cache_folder, is_converting_folder, is_removed_folder, removed_folder,
     short_hex, split_of_work_folder, task_folder, work_folder,
 };
-use crate::log::{BuildLog, SourceStamp};
-use crate::manifest::{CacheManifest, SplitManifest};
+use crate::log::BuildLog;
+use crate::manifest::CacheManifest;
 use crate::reader::CachedSplit;
 use crate::roster::{Roster, WorkerInfo};
 
@@ -155,7 +157,7 @@ impl CacheDir {
         }
         let mut reason = None;
         for cache in same_definition {
-            match source_state(&cache, input, split)? {
+            match source_state(&cache, input, split, Look::Enough)? {
                 SourceState::Same => return Ok(Located::Fresh { cache, notice: None }),
                 SourceState::Absent => {
                     let notice = format!(
@@ -164,7 +166,7 @@ impl CacheDir {
                     );
                     return Ok(Located::Fresh { cache, notice: Some(notice) });
                 }
-                SourceState::Different(words) => reason = Some(words),
+                SourceState::Different(changes) => reason = Some(changes::words(&changes)),
             }
         }
         if let Some(reason) = reason {
@@ -175,8 +177,9 @@ impl CacheDir {
             .max_by_key(|cache| cache.log().map_or(0, |log| log.finished_unix_seconds));
         Ok(match latest {
             Some(cache) => {
-                let changes = differences(&cache.manifest.cache_definition, &input.cache_definition());
-                Located::Stale { reason: format!("the definition changed: {}", changes.join("; ")) }
+                let changes = definition_changes(input, &cache.manifest);
+                let words = first_few(changes.into_iter().map(|change| change.words));
+                Located::Stale { reason: format!("the definition changed: {words}") }
             }
             None => Located::Missing,
         })
@@ -204,6 +207,15 @@ impl CacheDir {
 
     /// Deletes a cache, finished or not, and gives the bytes that were freed.
     pub fn remove(&self, folder: &Path) -> Result<u64, CacheError> {
+        self.remove_locked(folder, false)
+    }
+
+    /// The same, also of a build whose lock a job on another machine left behind.
+    pub fn remove_taking_over(&self, folder: &Path) -> Result<u64, CacheError> {
+        self.remove_locked(folder, true)
+    }
+
+    fn remove_locked(&self, folder: &Path, take_over: bool) -> Result<u64, CacheError> {
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or("");
         let parent = folder.parent().unwrap_or(Path::new("."));
         let not_a_cache =
@@ -212,7 +224,7 @@ impl CacheDir {
             return Err(not_a_cache("there is no such folder"));
         }
         let _lock = match building_fingerprint(name) {
-            Some(fingerprint) => Some(Roster { folder: parent, fingerprint }.take_all(false)?),
+            Some(fingerprint) => Some(Roster { folder: parent, fingerprint }.take_all(take_over)?),
             None if [is_cache_folder, is_removed_folder, is_converting_folder].iter().any(|is| is(name)) => {
                 None
             }
@@ -317,91 +329,6 @@ pub(crate) fn folder_bytes(folder: &Path) -> u64 {
             Err(_) => 0,
         })
         .sum()
-}
-
-/// How the sources of a cache are now.
-enum SourceState {
-    Same,
-    Absent,
-    Different(String),
-}
-
-/// Compares a split's sources with those a cache was made from: by path, size and time where these are as they were,
-/// else by content.
-fn source_state(cache: &Cache, input: &dyn BuildInput, split: &Split) -> Result<SourceState, CacheError> {
-    let Some(source) = input.source().map(Arc::as_ref) else { return Ok(SourceState::Absent) };
-    let name = split.to_string();
-    let entry: &SplitManifest = &cache.manifest.splits[&name];
-    let files = match source.files(split.name()) {
-        Ok(files) => files,
-        Err(SourceError::NoFiles { .. } | SourceError::NoSplit { .. }) => Vec::new(),
-        Err(SourceError::Io { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
-    if files.is_empty() && !entry.files.is_empty() {
-        return Ok(SourceState::Absent);
-    }
-    let different = |words: String| Ok(SourceState::Different(format!("the source changed: {words}")));
-    if let Some(added) = files.iter().find(|file| entry.files.iter().all(|known| known.name != file.name)) {
-        return different(format!("`{}` is new", added.name));
-    }
-    if let Some(gone) = entry.files.iter().find(|known| files.iter().all(|file| known.name != file.name)) {
-        return different(format!("`{}` is gone", gone.name));
-    }
-    let log = cache.log();
-    let stamps = log.as_ref().and_then(|log| log.sources.get(&name));
-    let mut checked = false;
-    for ((index, file), known) in (0u32..).zip(&files).zip(&entry.files) {
-        let stamp = SourceStamp::of(file);
-        if stamps.is_some_and(|stamps| stamps.contains(&stamp)) {
-            continue;
-        }
-        if file.bytes != known.bytes {
-            return different(format!("`{}` has {} bytes instead of {}", file.name, file.bytes, known.bytes));
-        }
-        if digest_like(source, file, index, &known.digest)? != known.digest {
-            return different(format!("the content of `{}` is another", file.name));
-        }
-        checked = true;
-    }
-    if checked && let Some(mut log) = log {
-        // So that the next look is short. A read-only cache is none the worse for it.
-        log.sources.insert(name, files.iter().map(SourceStamp::of).collect());
-        let _ = log.write(cache.folder());
-    }
-    Ok(SourceState::Same)
-}
-
-/// What differs between two definitions, in words; at most five things.
-fn differences(old: &serde_json::Value, new: &serde_json::Value) -> Vec<String> {
-    let mut found = Vec::new();
-    compare("", old, new, &mut found);
-    if found.len() > 5 {
-        let more = found.len() - 5;
-        found.truncate(5);
-        found.push(format!("and {more} more"));
-    }
-    found
-}
-
-fn compare(path: &str, old: &serde_json::Value, new: &serde_json::Value, found: &mut Vec<String>) {
-    use serde_json::Value;
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-    match (old, new) {
-        _ if old == new => {}
-        (Value::Object(old), Value::Object(new)) => {
-            for key in old.keys().chain(new.keys().filter(|key| !old.contains_key(*key))) {
-                let null = Value::Null;
-                compare(&below(key), old.get(key).unwrap_or(&null), new.get(key).unwrap_or(&null), found);
-            }
-        }
-        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
-            for (index, (old, new)) in old.iter().zip(new).enumerate() {
-                compare(&below(&(index + 1).to_string()), old, new, found);
-            }
-        }
-        _ => found.push(format!("`{path}` was {old} and is {new}")),
-    }
 }
 
 /// The first 16 digits of a task's cache fingerprint, as they stand in folder names.

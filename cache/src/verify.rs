@@ -10,6 +10,7 @@ use crate::error::CacheError;
 use crate::layout::{BUILD_LOG, MANIFEST, hex, shard_file};
 use crate::log::BuildLog;
 use crate::manifest::{CacheManifest, ShardEntry};
+use crate::pieces::{Pieces, pieces_file};
 use crate::spill::hash_file;
 use crate::table::Table;
 use crate::writer::{Sums, sum};
@@ -73,6 +74,15 @@ pub fn verify(folder: &Path, progress: &(dyn Fn(u64) + Sync)) -> VerifyReport {
     };
     if let Err(error) = BuildLog::read(folder) {
         report.problems.push(Problem::of(&folder.join(BUILD_LOG), &error));
+    }
+    for (name, split) in &manifest.splits {
+        let path = pieces_file(folder, name);
+        // Only `--reuse` needs them; caches of earlier programs, and slices, have none.
+        if path.exists()
+            && let Err(error) = Pieces::read(folder, name, split)
+        {
+            report.problems.push(Problem::of(&path, &error));
+        }
     }
     for file in manifest.vocabulary_files.values() {
         let path = folder.join(&file.path);

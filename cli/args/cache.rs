@@ -1,9 +1,9 @@
-//! `seqio cache build | finish | list | verify | convert | remove`.
+//! `seqio cache build | finish | list | explain | verify | convert | remove`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use seqio_cache::{Compression, Share};
+use seqio_cache::{Compression, Reuse, Share};
 
 use crate::args::{BuildSettings, Json};
 
@@ -16,6 +16,8 @@ pub(crate) enum CacheCommand {
     Finish(CacheFinishArgs),
     /// List the caches, what they are of, and whether they are up to date
     List(CacheListArgs),
+    /// Say why the caches of a task match it or not: what changed in definition and sources, in words
+    Explain(CacheExplainArgs),
     /// Read every byte of caches and check it against its checksum
     Verify(CacheVerifyArgs),
     /// Compress or decompress finished caches, without task file, sources or encoding
@@ -34,6 +36,10 @@ On several machines that share the cache folder, n workers encode a share each, 
 `seqio cache finish` makes the cache, with the same bytes for any n. A worker that died is run again, or the rest under \
 another n, or all of it without `--worker`.
 
+Where data have been added, `--reuse` takes the examples of files that are as they were from an older cache, and of \
+those that only grew the pieces (of 64 MiB of text) that are as they were. What changed or is new is encoded, and every \
+byte is as if all had been.
+
 A cache compressed by zstd gives the same batches. Whoever reads it keeps decompressed batches in half of --memory: \
 enough for an epoch in blocks; `--order full` would decompress one for each example.
 
@@ -42,6 +48,7 @@ Examples:
   seqio cache build docs pairs --threads 8 --memory 8GiB
   seqio cache build docs --dry-run             tokens, disk and time, from a sample
   seqio cache build docs --worker 0/4          on the first of four machines
+  seqio cache build docs --reuse auto          encode only what is new since the newest cache
   seqio cache build docs --compress zstd       for cold storage: the same batches, slower to read
   seqio cache build docs --progress json 2> progress.jsonl")]
 pub(crate) struct CacheBuildArgs {
@@ -54,6 +61,10 @@ pub(crate) struct CacheBuildArgs {
     /// How new caches are kept: `none`, read in place, or `zstd`, for cold storage; changes no batch [default: none]
     #[arg(long, value_name = "HOW", hide_possible_values = true, conflicts_with = "worker")]
     pub(crate) compress: Option<CompressName>,
+    /// Take over from this finished cache what has not changed since, or with `auto` from the newest one of the same
+    /// definition; the result is that of encoding everything
+    #[arg(long, value_name = "DIR", value_parser = reuse, conflicts_with = "worker")]
+    pub(crate) reuse: Option<Reuse>,
     /// Estimate documents, tokens, disk and time from a 1 % sample; write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -89,6 +100,14 @@ pub(crate) struct CacheFinishArgs {
     pub(crate) build: BuildSettings,
     #[command(flatten)]
     pub(crate) json: Json,
+}
+
+/// A folder, or `auto`.
+fn reuse(text: &str) -> Result<Reuse, std::convert::Infallible> {
+    Ok(match text {
+        "auto" => Reuse::Latest,
+        folder => Reuse::Folder(PathBuf::from(folder)),
+    })
 }
 
 /// Forms of a cache.
@@ -149,6 +168,23 @@ pub(crate) struct CacheListArgs {
     pub(crate) json: Json,
 }
 
+/// `seqio cache explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seqio cache explain docs
+  seqio cache explain docs --split train --json | jq '.splits[].caches[].definition[].words'")]
+pub(crate) struct CacheExplainArgs {
+    /// Name of a task
+    #[arg(value_name = "TASK")]
+    pub(crate) task: String,
+    /// Only these splits [default: all that the source lists or a cache holds]
+    #[arg(long = "split", value_name = "SPLIT")]
+    pub(crate) splits: Vec<String>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
 /// `seqio cache verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -181,6 +217,9 @@ pub(crate) struct CacheRemoveArgs {
     /// This cache folder
     #[arg(long, value_name = "DIR", conflicts_with = "tasks")]
     pub(crate) cache: Option<PathBuf>,
+    /// Also an unfinished build of another host that no longer works on it
+    #[arg(long)]
+    pub(crate) take_over: bool,
     /// Only caches of which no split is that of the current definition and sources
     #[arg(long, conflicts_with = "cache")]
     pub(crate) stale: bool,

@@ -12,8 +12,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::bench::{BenchCacheArgs, BenchCommand, BenchInfeedArgs};
 pub(crate) use self::cache::{
-    CacheBuildArgs, CacheCommand, CacheConvertArgs, CacheFinishArgs, CacheListArgs, CacheRemoveArgs,
-    CacheVerifyArgs,
+    CacheBuildArgs, CacheCommand, CacheConvertArgs, CacheExplainArgs, CacheFinishArgs, CacheListArgs,
+    CacheRemoveArgs, CacheVerifyArgs,
 };
 pub(crate) use self::data::{
     BatchSize, BuildSettings, ConverterName, Data, OrderName, PackName, ProgressName, RunRange, Shape,
@@ -104,7 +104,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Examples, tokens, lengths, unknown tokens, and how full packed rows will be
     Stats(StatsArgs),
-    /// Build, finish, list, verify, convert or remove caches
+    /// Build, finish, list, explain, verify, convert or remove caches
     #[command(subcommand)]
     Cache(CacheCommand),
     /// Write packed, ready-to-train batches

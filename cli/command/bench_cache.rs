@@ -76,6 +76,7 @@ pub(crate) fn run(session: &Session, args: &BenchCacheArgs, out: &mut Out) -> an
         cache_dir: &cache_dir,
         settings: &args.build,
         compression: None,
+        reuse: None,
         interrupt: &interrupt,
         notes: out.notes(),
     };

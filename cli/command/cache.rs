@@ -1,4 +1,4 @@
-//! `seqio cache build | finish | list | verify | convert | remove`.
+//! `seqio cache build | finish | list | explain | verify | convert | remove`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use crate::args::{
     CacheVerifyArgs, Json,
 };
 use crate::build::Builder;
+use crate::command::cache_explain;
 use crate::duplicates::print_dropped;
 use crate::format::{amount, bytes, count, counted, duration};
 use crate::interrupt::Interrupt;
@@ -32,6 +33,7 @@ pub(crate) fn run(session: &Session, command: &CacheCommand, out: &mut Out) -> a
         CacheCommand::Build(args) => build_caches(session, args, out),
         CacheCommand::Finish(args) => finish(session, args, out),
         CacheCommand::List(args) => list(session, args, out),
+        CacheCommand::Explain(args) => cache_explain::run(session, args, out),
         CacheCommand::Verify(args) => verify_caches(session, args, out),
         CacheCommand::Convert(args) => convert(session, args, out),
         CacheCommand::Remove(args) => remove(session, args, out),
@@ -47,6 +49,8 @@ struct Built<'a> {
     was_fresh: bool,
     pieces: u64,
     pieces_reused: u64,
+    pieces_from_cache: u64,
+    examples_from_cache: u64,
     spill_bytes: u64,
     examples: u64,
     tokens: u64,
@@ -68,6 +72,8 @@ impl<'a> Built<'a> {
             was_fresh: report.was_fresh,
             pieces: report.ranges.total,
             pieces_reused: report.ranges.reused,
+            pieces_from_cache: report.ranges.from_cache,
+            examples_from_cache: report.ranges.examples_from_cache,
             spill_bytes: report.ranges.spill_bytes,
             examples: report.statistics.examples,
             tokens: report.statistics.features.values().map(|feature| feature.tokens).sum(),
@@ -89,6 +95,7 @@ fn build_caches(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyh
         cache_dir: &cache_dir,
         settings: &args.build,
         compression: args.compress.map(Into::into),
+        reuse: args.reuse.as_ref(),
         interrupt: &interrupt,
         notes,
     };
@@ -130,6 +137,7 @@ fn finish(session: &Session, args: &CacheFinishArgs, out: &mut Out) -> anyhow::R
         cache_dir: &cache_dir,
         settings: &args.build,
         compression: args.compress.map(Into::into),
+        reuse: None,
         interrupt: &interrupt,
         notes,
     };
@@ -667,8 +675,11 @@ fn remove(session: &Session, args: &CacheRemoveArgs, out: &mut Out) -> anyhow::R
             writeln!(out, "would remove {}", folder.display())?;
             continue;
         }
-        let freed =
-            cache_dir.remove(folder).with_context(|| format!("cannot remove `{}`", folder.display()))?;
+        let removed = match args.take_over {
+            true => cache_dir.remove_taking_over(folder),
+            false => cache_dir.remove(folder),
+        };
+        let freed = removed.with_context(|| format!("cannot remove `{}`", folder.display()))?;
         writeln!(out, "removed {} ({})", folder.display(), bytes(freed))?;
         remove_indexes(folder);
     }

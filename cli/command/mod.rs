@@ -4,6 +4,7 @@ mod batch;
 mod bench_cache;
 mod bench_infeed;
 mod cache;
+mod cache_explain;
 mod explain;
 mod find;
 mod inspect;

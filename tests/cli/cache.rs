@@ -270,3 +270,168 @@ fn a_compressed_cache_streams_the_same_batches_and_becomes_the_other_form_and_ba
     assert_eq!((&back["compression_before"], &back["compression"]), (&"zstd".into(), &"none".into()));
     assert!(content(&project.cache_of("docs")) == plain);
 }
+
+#[test]
+fn why_a_cache_does_not_match_is_told_in_words() {
+    let project = Project::new();
+    let shown = project.seqio("cache explain docs").ok().out();
+    assert!(shown.contains("split `train` has no cache; `seqio cache build docs` makes one"), "{shown}");
+    project.seqio("cache build docs").ok();
+    let shown = project.seqio("cache explain docs").ok().out();
+    assert!(shown.contains("split `train` is cached and up to date") && shown.contains("matches"), "{shown}");
+
+    let text = String::from_utf8(project.read("seqio.toml")).unwrap();
+    let changed =
+        text.replacen("{ op = \"tokenize\" }", "{ op = \"tokenize\", keep_pretokenized = true }", 1);
+    project.write("seqio.toml", changed.replacen("[task.docs]", "[task.docs]\ncache_seed = 7", 1));
+    project.write("data/train-2.jsonl", documents(60..70));
+    project.write("data/train-0.jsonl", documents(0..41));
+    let shown = project.seqio("cache explain docs --split train").ok().out();
+    for words in [
+        "split `train` is out of date; 1 cache of it would not be used",
+        "definition: step 2 `tokenize`: `keep_pretokenized` was false and is true",
+        "definition: the cache seed was 0 and is 7",
+        "source: `train-2.jsonl` is new",
+        "source: `train-0.jsonl` has ",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let json = project.seqio("cache explain docs --split train --json").ok().json();
+    let cache = &json["splits"][0]["caches"][0];
+    assert_eq!(cache["matches"], false);
+    assert_eq!(cache["definition"][1]["before"].as_bool(), Some(false), "{cache}");
+    assert_eq!(cache["sources"].as_array().unwrap().len(), 2);
+    // The reason that a build gives is in the same words.
+    let told = project.seqio("cache build docs --split train").ok().err();
+    assert!(told.contains("step 2 `tokenize`: `keep_pretokenized` was false and is true"), "{told}");
+    let message = project.seqio("cache explain dcs").fails(1);
+    assert!(message.contains("did you mean `docs`?"), "{message}");
+}
+
+#[test]
+fn appended_data_are_cached_by_encoding_only_what_is_new_with_the_same_bytes() {
+    let append = |project: &Project| {
+        project.write("data/train-00.jsonl", documents(100..110));
+        project.write("data/train-2.jsonl", documents(60..90));
+        project.write("data/train-1.jsonl", documents(40..61));
+    };
+    let whole = Project::new();
+    append(&whole);
+    whole.seqio("cache build docs").ok();
+    let expected = content(&whole.cache_of("docs"));
+    for (form, options) in [("none", "--threads 1"), ("zstd", "--threads 4 --memory 1MiB")] {
+        let project = Project::new();
+        project.seqio(&format!("cache build docs --compress {form}")).ok();
+        let old = project.cache_of("docs");
+        append(&project);
+        let stale = project.seqio("cache build docs --dry-run").ok();
+        assert!(stale.out().contains("docs train"), "{}", stale.out());
+        let line = format!("cache build docs --cache-dir new --reuse {} {options}", old.display());
+        let ran = project.seqio(&line).ok();
+        for words in [
+            "split `train`: took 1 of 4 pieces, 40 examples, from `",
+            "`train-00.jsonl` is new; `train-1.jsonl` changed and is encoded again; `train-2.jsonl` is new",
+            "split `validation`: took 1 of 1 piece, 5 examples, from `",
+        ] {
+            assert!(ran.err().contains(words), "{words}: {}", ran.err());
+        }
+        let folder = std::fs::read_dir(project.path("new/docs")).unwrap();
+        let folder =
+            folder.map(|entry| entry.unwrap().path()).find(|path| path.join("manifest.json").exists());
+        assert!(content(&folder.unwrap()) == expected, "{form}");
+        project.seqio("cache verify --cache-dir new").ok();
+    }
+}
+
+#[test]
+fn the_newest_cache_of_the_definition_is_reused_when_asked_for_and_offered_when_not() {
+    let project = Project::new();
+    project.seqio("cache build docs --split train").ok();
+    project.write("data/train-2.jsonl", documents(60..70));
+    let json = project.seqio("cache build docs --split train --reuse auto --json").ok().json();
+    assert_eq!((&json["pieces_from_cache"], &json["examples_from_cache"]), (&2.into(), &60.into()));
+    project.write("data/train-3.jsonl", documents(70..75));
+    let told = project.seqio("cache build docs --split train").ok().err();
+    assert!(
+        told.contains("`train-3.jsonl` is new; `--reuse auto` would take over what is as it was"),
+        "{told}"
+    );
+    // Nothing that could be reused is said, and no error.
+    let told = project.seqio("cache build pairs --reuse auto").ok().err();
+    assert!(told.contains("no cache of this definition that can be reused"), "{told}");
+}
+
+#[test]
+fn an_old_cache_that_does_not_fit_is_refused_with_what_differs() {
+    let project = Project::new();
+    project.seqio("cache build docs pairs").ok();
+    let old = project.cache_of("docs").display().to_string();
+    let message = project.seqio(&format!("cache build pairs --cache-dir new --reuse {old}")).fails(1);
+    assert!(message.contains("cannot be reused: it is a cache of task `docs`, not of `pairs`"), "{message}");
+    assert!(message.contains("hint: build without `--reuse`"), "{message}");
+    let text = String::from_utf8(project.read("seqio.toml")).unwrap();
+    project.write("seqio.toml", text.replacen("{ op = \"append_eos\" },", "", 1));
+    let message = project.seqio(&format!("cache build docs --reuse {old}")).fails(1);
+    assert!(
+        message.contains("it is of another definition: ")
+            && message.contains("step `append_eos`, at place 3, is gone"),
+        "{message}"
+    );
+    let message = project.seqio("cache build docs --reuse nowhere").fails(1);
+    assert!(message.contains("nowhere is not a cache: there is no such folder"), "{message}");
+    project.seqio("cache build docs --worker 0/2 --reuse auto").fails(2);
+
+    // What an example gives has to follow from its own record.
+    let project = Project::new();
+    let text = String::from_utf8(project.read("seqio.toml")).unwrap();
+    let step = "steps    = [\n  { op = \"deduplicate\", by = \"text\" },";
+    project.write("seqio.toml", text.replacen("steps    = [", step, 1));
+    project.seqio("cache build docs").ok();
+    let old = project.cache_of("docs").display().to_string();
+    project.write("data/train-2.jsonl", documents(55..70));
+    let message = project.seqio(&format!("cache build docs --reuse {old}")).fails(1);
+    assert!(
+        message.contains("step 1 `deduplicate` compares all examples of a split with each other"),
+        "{message}"
+    );
+    project.seqio("cache build docs --reuse auto").ok();
+}
+
+#[test]
+fn a_lock_of_another_host_holds_until_it_is_taken_over() {
+    let project = Project::new();
+    project.seqio("cache build docs").ok();
+    let folder = project.cache_of("docs");
+    let expected = content(&folder);
+    let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+    let fingerprint = name.split('-').next().unwrap();
+    project.seqio("cache remove docs").ok();
+    let lock = format!("seqio-cache/docs/.lock-{fingerprint}");
+    let forge = || project.write(&lock, r#"{"host":"elsewhere","pid":7,"since_unix_seconds":1793324040}"#);
+    forge();
+    for line in ["cache build docs", "stream docs --batch-size 4 --lengths 96 --steps 1 --format none"] {
+        let message = project.seqio(line).fails(1);
+        assert!(
+            message.contains(
+                "held by a job on another machine: process 7 on `elsewhere`, since 2026-10-30 01:34 UTC"
+            ),
+            "{message}"
+        );
+        let hint = "hint: make sure that job is dead, then run the same command with `--take-over`";
+        assert!(message.contains(hint), "{message}");
+    }
+    assert!(project.path(&lock).exists());
+    project.seqio("cache build docs --take-over").ok();
+    assert!(content(&project.cache_of("docs")) == expected);
+    assert!(!project.path(&lock).exists(), "who takes a lock over gives it back in the end");
+
+    // What that job left is gone on with, or removed, under the same condition.
+    let building = format!("seqio-cache/docs/.building-{fingerprint}");
+    project.seqio("cache remove docs").ok();
+    project.write(&format!("{building}/train.work/left.json"), "{}");
+    forge();
+    let message = project.seqio("cache remove docs").fails(1);
+    assert!(message.contains("with `--take-over`"), "{message}");
+    project.seqio("cache remove docs --take-over").ok();
+    assert!(!project.path(&building).exists());
+}

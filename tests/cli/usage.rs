@@ -18,6 +18,7 @@ fn help_teaches_with_examples() {
         "cache build",
         "cache finish",
         "cache list",
+        "cache explain",
         "cache verify",
         "cache convert",
         "cache remove",

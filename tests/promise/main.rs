@@ -61,6 +61,34 @@ fn threads_and_read_ahead_change_no_row_and_no_byte_of_a_cache() {
 }
 
 #[test]
+fn an_old_cache_reused_makes_the_bytes_of_a_full_build() {
+    for_each_case(9, |case, program| {
+        let files = case.files();
+        let last = files.last().unwrap();
+        let away = case.folder.join("away");
+        if files.len() > 1 {
+            std::fs::rename(last, &away).unwrap();
+        }
+        program.build(case, "old", &[]);
+        program.build(case, "old-zstd", &["--compress", "zstd"]);
+        if files.len() > 1 {
+            std::fs::rename(&away, last).unwrap();
+        }
+        let whole = program.build(case, "whole", &["--threads", "1"]);
+        let zstd = program.build(case, "whole-zstd", &["--compress", "zstd"]);
+        for (old, threads, memory) in [("old", "1", "2GiB"), ("old-zstd", "4", "1MiB"), ("old", "2", "1MiB")]
+        {
+            let name = format!("from-{old}-{threads}");
+            let folder = program.cache_below(old);
+            let reuse = ["--reuse", &folder, "--threads", threads, "--memory", memory];
+            same_tree(&whole, &program.build(case, &name, &reuse));
+            let compressed = [&reuse[..], &["--compress", "zstd"]].concat();
+            same_tree(&zstd, &program.build(case, &format!("{name}-zstd"), &compressed));
+        }
+    });
+}
+
+#[test]
 fn compression_changes_no_row_and_a_cache_converts_to_the_byte() {
     for_each_case(8, |case, program| {
         let rows = |cache: &str, threads: &str| {

@@ -106,6 +106,14 @@ impl Program {
         command.args(options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
+    /// The one finished cache below `name`.
+    pub(crate) fn cache_below(&self, name: &str) -> String {
+        let folders = std::fs::read_dir(self.folder.join(name).join("t")).unwrap();
+        let mut folders = folders.map(|entry| entry.unwrap().path());
+        let folder = folders.find(|path| path.join("manifest.json").exists());
+        folder.expect("a finished cache").to_string_lossy().into_owned()
+    }
+
     /// Brings the cache below `name` into another form.
     pub(crate) fn convert(&self, name: &str, form: &str) {
         self.run(&["cache", "convert", "t", "--cache-dir", name, "--compress", form]);

@@ -93,7 +93,7 @@ fn steps_below_the_boundary_change_no_cache_and_steps_above_are_named() {
     let keeping = TASK.replace("op = \"tokenize\"", "op = \"tokenize\", keep_pretokenized = true");
     match caches.find(&task(&world, &keeping), &train).unwrap() {
         Found::Stale { reason } => {
-            insta::assert_snapshot!(reason, @"the definition changed: `steps.2.keep_pretokenized` was false and is true");
+            insta::assert_snapshot!(reason, @"the definition changed: step 2 `tokenize`: `keep_pretokenized` was false and is true");
         }
         other => panic!("{other:?}"),
     }

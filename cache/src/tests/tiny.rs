@@ -191,7 +191,7 @@ impl DataSource for LineSource {
 
 /// A task over [`LineSource`].
 pub(crate) struct TinyTask {
-    source: Arc<dyn DataSource>,
+    pub(crate) source: Arc<dyn DataSource>,
     /// Chunks read and chunks encoded so far.
     pub(crate) chunks_read: Arc<AtomicU64>,
     pub(crate) chunks_parsed: Arc<AtomicU64>,
