@@ -85,7 +85,7 @@ impl Builder<'_> {
         job: impl FnOnce(&BuildConfig, &Watcher) -> Result<T, CacheError>,
     ) -> anyhow::Result<T> {
         let Self { settings, compression, reuse, interrupt, notes, .. } = self;
-        let progress = Mutex::new(Progress::new(settings.progress, task.name(), notes.quiet));
+        let progress = Mutex::new(Progress::new(settings.progress, task.name(), notes));
         let watcher = Watcher { progress, notes, told: told.to_vec() };
         let mut config = build_config(settings, interrupt);
         config.compression = compression;

@@ -11,7 +11,7 @@ use crate::args::{BuildSettings, Global};
 use crate::build::Builder;
 use crate::interrupt::Interrupt;
 use crate::output::Notes;
-use crate::report::{WithHint as _, usage};
+use crate::report::{NoTaskFile, WithHint as _, usage};
 
 const DEFAULT_TASK_FILE: &str = "seqio.toml";
 const DEFAULT_CACHE_DIR: &str = "seqio-cache";
@@ -59,8 +59,8 @@ impl Session {
     /// Reads the task files. Vocabularies and sources are looked at when a task is asked for.
     pub(crate) fn registry(&self) -> anyhow::Result<Registry> {
         if self.global.files.is_empty() && !Path::new(DEFAULT_TASK_FILE).exists() {
-            return Err(anyhow::anyhow!("there is no `{DEFAULT_TASK_FILE}` here")).hint(|| {
-                "name a task file with `-f FILE`, or go to its folder; `seqio --help` shows what is in one".to_owned()
+            return Err(NoTaskFile(format!("there is no `{DEFAULT_TASK_FILE}` here"))).hint(|| {
+                "name a task file with `-f FILE`, go to its folder, or let `seqio init` write one".to_owned()
             });
         }
         Ok(Registry::load(&self.task_files())?)

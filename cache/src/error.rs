@@ -338,6 +338,6 @@ impl From<CacheError> for StoreError {
             Some(hint) => format!("{error}; {hint}"),
             None => error.to_string(),
         };
-        Self { problem }
+        Self { problem, is_damage: matches!(error, CacheError::Damaged { .. }) }
     }
 }

@@ -307,12 +307,12 @@ fn model(input: &mut Input, args: &InspectArgs, out: &mut Out) -> anyhow::Result
         }
     };
     if store.num_examples() == 0 {
-        return Ok(writeln!(out, "split `{}` has no examples", args.data.split)?);
+        return nothing_to_show(args, "examples", out);
     }
     let stream_task = shape::stream_task(&task, "inspected".to_owned(), &config.lengths)?;
     let dataset = Dataset::new(stream_task, store, config)?;
     let Some(batch) = dataset.iter()?.next().transpose()? else {
-        return Ok(writeln!(out, "split `{}` has no examples with tokens", args.data.split)?);
+        return nothing_to_show(args, "examples with tokens", out);
     };
     let shown: Vec<ModelRow<'_>> = rows(&batch).filter(|row| row.is_valid()).take(args.num).collect();
     if args.json.wanted {
@@ -324,6 +324,14 @@ fn model(input: &mut Input, args: &InspectArgs, out: &mut Out) -> anyhow::Result
         writeln!(out)?;
     }
     Ok(())
+}
+
+/// An empty list, or words.
+fn nothing_to_show(args: &InspectArgs, what: &str, out: &mut Out) -> anyhow::Result<()> {
+    match args.json.wanted {
+        true => out.json(&[(); 0]),
+        false => Ok(writeln!(out, "split `{}` has no {what}", args.data.split)?),
+    }
 }
 
 /// Examples from the front of the split, until there are this many tokens in some feature.

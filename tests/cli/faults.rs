@@ -37,14 +37,14 @@ fn a_flipped_byte_is_found_by_the_reader_and_by_verify() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&shard, bytes).unwrap();
-    let message = project.seqio("cache verify").fails(1);
+    let message = project.seqio("cache verify").fails(4);
     assert!(
         message.contains("hint: remove a damaged cache with `seqio cache remove --cache FOLDER`"),
         "{message}"
     );
     let shown = project.seqio("cache verify").out();
     assert!(shown.contains("DAMAGED") && shown.contains(&name), "{shown}");
-    let message = stream(&project).fails(1);
+    let message = stream(&project).fails(4);
     assert!(message.contains("damaged") && message.contains(&name), "{message}");
 }
 
@@ -54,7 +54,7 @@ fn a_cut_shard_is_found_when_it_is_opened() {
     let shard = file_ending_in(&folder, ".arrow");
     let bytes = std::fs::read(&shard).unwrap();
     std::fs::write(&shard, &bytes[..bytes.len() - 100]).unwrap();
-    let message = stream(&project).fails(1);
+    let message = stream(&project).fails(4);
     assert!(message.contains(shard.file_name().unwrap().to_str().unwrap()), "{message}");
     assert!(message.contains("damaged"), "{message}");
 }
