@@ -177,7 +177,8 @@ fn hint_of(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let read = error.downcast_ref().or_else(|| hinted?.error.downcast_ref::<ReadSplitError>());
     match read {
         Some(ReadSplitError::BadRow { .. } | ReadSplitError::Damaged { .. }) => Some(
-            "mend the file, or write `on_bad_row = \"skip\"` in the task's source to skip and count such records"
+            "mend the file, or write in the task's source `on_bad_row = \"skip\"` to skip and count such records, or \
+                 `\"set_aside\"` to keep them in a file as well"
                 .to_owned(),
         ),
         _ => cache?.hint(),

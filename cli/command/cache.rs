@@ -61,6 +61,8 @@ struct Built<'a> {
     duplicates: &'a [DuplicateStatistics],
     #[serde(skip_serializing_if = "Option::is_none")]
     duplicates_file: Option<&'a Path>,
+    /// The file of the bad records, where they are set aside.
+    rejects: Option<&'a Path>,
 }
 
 impl<'a> Built<'a> {
@@ -82,6 +84,7 @@ impl<'a> Built<'a> {
             dropped: &report.statistics.dropped,
             duplicates: &report.statistics.duplicates,
             duplicates_file: report.duplicates.as_deref(),
+            rejects: report.rejects.as_deref(),
         }
     }
 }
@@ -204,6 +207,9 @@ fn print_report(
             built.folder.display()
         )?;
         print_dropped(built.dropped, built.duplicates, built.duplicates_file, out)?;
+        if let Some(rejects) = built.rejects.filter(|_| built.bad_rows > 0) {
+            writeln!(out, "  {} set aside in {}", counted(built.bad_rows, "bad record"), rejects.display())?;
+        }
     }
     Ok(out.flush()?)
 }

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
 use seqio::{
@@ -11,6 +12,7 @@ use seqio::{
 };
 
 use crate::args::{Data, DigestName, FormatName, StreamArgs};
+use crate::build::tell_passed_over;
 use crate::duplicates::in_words;
 use crate::interrupt::Interrupt;
 use crate::output::{Notes, Out, write_stderr};
@@ -25,7 +27,8 @@ pub(crate) fn run(session: &Session, args: &StreamArgs, out: &mut Out) -> anyhow
     check_output(args, format, out)?;
     let interrupt = Interrupt::listen()?;
     let notes = out.notes();
-    let batches = open(session, args, &interrupt, notes)?;
+    let mut uncached = None;
+    let batches = open(session, args, &interrupt, notes, &mut uncached)?;
     let first = batches.step();
     let mut stream = Stream { batches, args, notes, written: 0 };
     let ended = match (format, &args.out) {
@@ -49,7 +52,17 @@ pub(crate) fn run(session: &Session, args: &StreamArgs, out: &mut Out) -> anyhow
     }
     ended?;
     stream.tell_end(first);
+    if let Some(Uncached { task, bad_rows }) = &uncached {
+        tell_passed_over(task, &args.data.split, bad_rows.load(Ordering::Relaxed), notes);
+    }
     Ok(())
+}
+
+/// A stream without a cache.
+struct Uncached {
+    task: Arc<Task>,
+    /// Bad records passed over in an epoch.
+    bad_rows: Arc<AtomicU64>,
 }
 
 fn format(args: &StreamArgs) -> FormatName {
@@ -88,13 +101,14 @@ fn open(
     args: &StreamArgs,
     interrupt: &Interrupt,
     notes: Notes,
+    uncached: &mut Option<Uncached>,
 ) -> anyhow::Result<DatasetIterator> {
     let state = match &args.state {
         Some(path) => read_state(path)?,
         None => None,
     };
     if args.run.no_cache {
-        let dataset = open_uncached(session, args, interrupt, notes)?;
+        let dataset = open_uncached(session, args, interrupt, notes, uncached)?;
         return Ok(match &state {
             Some(state) => dataset.resume(state).hint(|| state_hint(args))?,
             None => dataset.iter_from(args.run.start)?,
@@ -125,6 +139,7 @@ fn open_uncached(
     args: &StreamArgs,
     interrupt: &Interrupt,
     notes: Notes,
+    uncached: &mut Option<Uncached>,
 ) -> anyhow::Result<UncachedDataset> {
     let split: Split = args.data.split.parse()?;
     let name = args.data.task.as_deref().unwrap_or_default();
@@ -135,7 +150,10 @@ fn open_uncached(
     let data = format!("{}-uncached", task.cache_fingerprint(seqio_cache::FORMAT_VERSION));
     let stream_task = shape::stream_task(&task, data, &config.lengths)?;
     let choices = choices(&task, &split, args, interrupt, notes)?;
-    UncachedDataset::new(stream_task, task.open_examples(&split, choices), config)
+    let bad_rows = Arc::<AtomicU64>::default();
+    let examples = task.open_examples(&split, choices, Arc::clone(&bad_rows));
+    *uncached = Some(Uncached { task, bad_rows });
+    UncachedDataset::new(stream_task, examples, config)
         .hint(|| "add `--order storage`, or leave out `--no-cache`".to_owned())
 }
 

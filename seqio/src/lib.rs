@@ -83,8 +83,8 @@ pub use crate::reference::{Choice, Key, Part, Reference, Topic, task_file_schema
 pub use crate::registry::Registry;
 pub use crate::source::{
     BadRow, ColumnSpec, ColumnType, DataSource, Dialect, FileRanges, Header, OnBadRow, ParsedChunk,
-    RANGE_BYTES, RawChunk, RawChunks, RawRecords, ReadBudget, ScalarType, SliceWindows, SourceError,
-    SourceFile, SourceFormat, SourceRange, SourceSpec,
+    RANGE_BYTES, RawChunk, RawChunks, RawRecords, ReadBudget, Reject, RejectedContent, ScalarType,
+    SliceWindows, SourceError, SourceFile, SourceFormat, SourceRange, SourceSpec,
 };
 pub use crate::split::{Split, SplitError, slice_windows};
 pub use crate::task::{

@@ -11,6 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::dataset::OpenExamples;
 use crate::example::Examples;
@@ -188,7 +189,7 @@ impl SplitReader {
         &self.files
     }
 
-    /// Bad records skipped so far.
+    /// Bad records passed over so far.
     pub fn bad_rows(&self) -> u64 {
         self.bad_rows
     }
@@ -309,11 +310,23 @@ impl Task {
     /// Opens a split of the task's source for reading without a cache, as an
     /// [`UncachedDataset`](crate::UncachedDataset) asks for it: every call begins an epoch. `choices` are those of the
     /// steps that look at the whole split, if there are any ([`SplitChoices::find`]).
-    pub fn open_examples(self: &Arc<Self>, split: &Split, choices: SplitChoices) -> OpenExamples {
+    ///
+    /// `bad_rows` becomes the number of bad records that an epoch has passed over so far, at the most of all epochs.
+    pub fn open_examples(
+        self: &Arc<Self>,
+        split: &Split,
+        choices: SplitChoices,
+        bad_rows: Arc<AtomicU64>,
+    ) -> OpenExamples {
         let (task, split) = (Arc::clone(self), split.clone());
         Arc::new(move || {
-            let reader = SplitReader::new(Arc::clone(&task), &split)?.chosen(choices.clone());
-            Ok(Box::new(reader.map(|chunk| Ok(chunk?.examples))))
+            let mut reader = SplitReader::new(Arc::clone(&task), &split)?.chosen(choices.clone());
+            let bad_rows = Arc::clone(&bad_rows);
+            Ok(Box::new(std::iter::from_fn(move || {
+                let chunk = reader.next();
+                bad_rows.fetch_max(reader.bad_rows(), Ordering::Relaxed);
+                chunk.map(|chunk| Ok(chunk?.examples))
+            })))
         })
     }
 }

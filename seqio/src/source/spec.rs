@@ -72,6 +72,8 @@ pub enum OnBadRow {
     Fail,
     /// It is passed over and counted.
     Skip,
+    /// It is passed over, counted, and kept in the cache with what is wrong with it.
+    SetAside,
 }
 
 impl SourceSpec {
@@ -443,7 +445,7 @@ mod tests {
         insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv` and `parquet`");
         insta::assert_snapshot!(parse_error("text = { train = 3 }"), @"invalid type: integer `3`, expected a file pattern or a list of file patterns");
         insta::assert_snapshot!(parse_error("xls = { train = \"a\" }"), @"unknown field `xls`, expected one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `columns`, `dialect`, `on_bad_row`, `name`");
-        insta::assert_snapshot!(parse_error("jsonl = { train = \"a\" }\non_bad_row = \"ignore\""), @"unknown variant `ignore`, expected `fail` or `skip`");
+        insta::assert_snapshot!(parse_error("jsonl = { train = \"a\" }\non_bad_row = \"ignore\""), @"unknown variant `ignore`, expected one of `fail`, `skip`, `set_aside`");
         assert!(
             parse_error("jsonl = { train = \"a\" }\ncolumns = { a = \"str\" }")
                 .starts_with("unknown column type `str`")
