@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use seqio_cache::{Compression, Reuse, Share};
 
-use crate::args::{BuildSettings, Json, JsonLines};
+use crate::args::{BuildSettings, Json};
 
 /// `seqio cache …`.
 #[derive(Debug, Subcommand)]
@@ -74,7 +74,7 @@ pub(crate) struct CacheBuildArgs {
     #[command(flatten)]
     pub(crate) build: BuildSettings,
     #[command(flatten)]
-    pub(crate) json: JsonLines,
+    pub(crate) json: Json,
 }
 
 /// `seqio cache finish`.
@@ -99,7 +99,7 @@ pub(crate) struct CacheFinishArgs {
     #[command(flatten)]
     pub(crate) build: BuildSettings,
     #[command(flatten)]
-    pub(crate) json: JsonLines,
+    pub(crate) json: Json,
 }
 
 /// A folder, or `auto`.
@@ -151,7 +151,7 @@ pub(crate) struct CacheConvertArgs {
     #[command(flatten)]
     pub(crate) build: BuildSettings,
     #[command(flatten)]
-    pub(crate) json: JsonLines,
+    pub(crate) json: Json,
 }
 
 /// `seqio cache list`.
@@ -226,6 +226,4 @@ pub(crate) struct CacheRemoveArgs {
     /// Say what would be removed; remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) json: Json,
 }

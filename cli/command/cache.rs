@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::args::{
     CacheBuildArgs, CacheCommand, CacheConvertArgs, CacheFinishArgs, CacheListArgs, CacheRemoveArgs,
-    CacheVerifyArgs, JsonLines,
+    CacheVerifyArgs, Json,
 };
 use crate::build::Builder;
 use crate::command::cache_explain;
@@ -23,7 +23,7 @@ use crate::duplicates::print_dropped;
 use crate::format::{amount, bytes, count, counted, duration};
 use crate::interrupt::Interrupt;
 use crate::output::{Align, Notes, Out, Table};
-use crate::report::{DamageFound, Interrupted, WithHint as _};
+use crate::report::{Interrupted, WithHint as _};
 use crate::session::{INDEX_FOLDER, Session, build_config, check_split};
 
 /// Runs the command.
@@ -61,8 +61,6 @@ struct Built<'a> {
     duplicates: &'a [DuplicateStatistics],
     #[serde(skip_serializing_if = "Option::is_none")]
     duplicates_file: Option<&'a Path>,
-    /// The file of the bad records, where they are set aside.
-    rejects: Option<&'a Path>,
 }
 
 impl<'a> Built<'a> {
@@ -84,7 +82,6 @@ impl<'a> Built<'a> {
             dropped: &report.statistics.dropped,
             duplicates: &report.statistics.duplicates,
             duplicates_file: report.duplicates.as_deref(),
-            rejects: report.rejects.as_deref(),
         }
     }
 }
@@ -183,7 +180,7 @@ fn print_report(
     report: &BuildReport,
     done: &str,
     took: Duration,
-    json: JsonLines,
+    json: Json,
     out: &mut Out,
 ) -> anyhow::Result<()> {
     for split in &report.splits {
@@ -207,9 +204,6 @@ fn print_report(
             built.folder.display()
         )?;
         print_dropped(built.dropped, built.duplicates, built.duplicates_file, out)?;
-        if let Some(rejects) = built.rejects.filter(|_| built.bad_rows > 0) {
-            writeln!(out, "  {} set aside in {}", counted(built.bad_rows, "bad record"), rejects.display())?;
-        }
     }
     Ok(out.flush()?)
 }
@@ -238,7 +232,7 @@ fn print_share(
     task: &str,
     report: &ShareReport,
     took: Duration,
-    json: JsonLines,
+    json: Json,
     out: &mut Out,
 ) -> anyhow::Result<()> {
     let share = report.share;
@@ -595,7 +589,7 @@ fn verify_caches(session: &Session, args: &CacheVerifyArgs, out: &mut Out) -> an
     let damaged = verified.iter().filter(|report| !report.problems.is_empty()).count() as u64;
     if damaged > 0 {
         out.flush()?;
-        let problem = DamageFound(format!("{damaged} of {} damaged", counted(folders.len() as u64, "cache")));
+        let problem = anyhow::anyhow!("{} of {} damaged", damaged, counted(folders.len() as u64, "cache"));
         return Err(problem).hint(|| {
             "remove a damaged cache with `seqio cache remove --cache FOLDER`, then build it again".to_owned()
         });
@@ -662,15 +656,6 @@ fn convert(session: &Session, args: &CacheConvertArgs, out: &mut Out) -> anyhow:
     Ok(())
 }
 
-/// What became of a cache that was to be removed.
-#[derive(Serialize)]
-struct Removed {
-    folder: PathBuf,
-    removed: bool,
-    /// `None` if it was not removed.
-    bytes: Option<u64>,
-}
-
 fn remove(session: &Session, args: &CacheRemoveArgs, out: &mut Out) -> anyhow::Result<()> {
     let cache_dir = session.cache_dir();
     let folders: Vec<PathBuf> = match &args.cache {
@@ -682,16 +667,12 @@ fn remove(session: &Session, args: &CacheRemoveArgs, out: &mut Out) -> anyhow::R
             caches.into_iter().map(|info| info.folder).filter(|folder| !fresh.contains(folder)).collect()
         }
     };
-    if folders.is_empty() && !args.json.wanted {
+    if folders.is_empty() {
         writeln!(out, "nothing to remove")?;
     }
-    let mut all = Vec::new();
     for folder in &folders {
         if args.dry_run {
-            all.push(Removed { folder: folder.clone(), removed: false, bytes: None });
-            if !args.json.wanted {
-                writeln!(out, "would remove {}", folder.display())?;
-            }
+            writeln!(out, "would remove {}", folder.display())?;
             continue;
         }
         let removed = match args.take_over {
@@ -699,13 +680,10 @@ fn remove(session: &Session, args: &CacheRemoveArgs, out: &mut Out) -> anyhow::R
             false => cache_dir.remove(folder),
         };
         let freed = removed.with_context(|| format!("cannot remove `{}`", folder.display()))?;
-        all.push(Removed { folder: folder.clone(), removed: true, bytes: Some(freed) });
-        if !args.json.wanted {
-            writeln!(out, "removed {} ({})", folder.display(), bytes(freed))?;
-        }
+        writeln!(out, "removed {} ({})", folder.display(), bytes(freed))?;
         remove_indexes(folder);
     }
-    if args.json.wanted { out.json(&all) } else { Ok(()) }
+    Ok(())
 }
 
 /// With the last cache of a task its indexes go too. What cannot be removed is found empty or stale next time.

@@ -5,15 +5,12 @@ mod bench_cache;
 mod bench_infeed;
 mod cache;
 mod cache_explain;
-mod completions;
 mod explain;
 mod find;
-mod init;
 mod inspect;
 mod list;
-mod man;
 mod plan;
-mod reference;
+mod query;
 mod stats;
 mod stream;
 
@@ -25,7 +22,6 @@ use crate::session::Session;
 pub(crate) fn run(arguments: Arguments, out: &mut Out) -> anyhow::Result<()> {
     let session = Session::new(arguments.global);
     match arguments.command {
-        Command::Init(args) => init::run(&args, out),
         Command::List(args) => list::run(&session, &args, out),
         Command::Explain(args) => explain::run(&session, &args, out),
         Command::Inspect(args) => inspect::run(&session, &args, out),
@@ -34,12 +30,9 @@ pub(crate) fn run(arguments: Arguments, out: &mut Out) -> anyhow::Result<()> {
         Command::Stream(args) => stream::run(&session, &args, out),
         Command::Plan(args) => plan::run(&session, &args, out),
         Command::Batch(args) => batch::run(&session, &args, out),
+        Command::Query(args) => query::run(&session, &args, out),
         Command::Find(args) => find::run(&session, &args, out),
         Command::Bench(BenchCommand::Cache(args)) => bench_cache::run(&session, &args, out),
         Command::Bench(BenchCommand::Infeed(args)) => bench_infeed::run(&session, &args, out),
-        Command::Reference(args) => reference::run(&args, out),
-        Command::Schema(_) => reference::schema(out),
-        Command::Completions(args) => completions::run(&args, out),
-        Command::Man(args) => man::run(&args, out),
     }
 }

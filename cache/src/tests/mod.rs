@@ -7,7 +7,6 @@ mod duplicates;
 mod explain;
 mod forms;
 mod reading;
-mod rejects;
 mod reuse;
 mod sources;
 mod tasks;
