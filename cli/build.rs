@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use seqio::{Split, Task};
+use seqio::{OnBadRow, Split, Task};
 use seqio_cache::{
     BuildConfig, BuildPhase, BuildProgress, BuildReport, BuildStatus, CacheDir, CacheError, Compression,
-    RangesDone, Reuse, Share, ShareReport, SplitReport,
+    RangesDone, Reuse, Share, ShareReport, SplitReport, rejects_file,
 };
 
 use crate::args::BuildSettings;
@@ -61,8 +61,8 @@ impl Builder<'_> {
         for split in &report.splits {
             tell_reused(task.name(), &split.split, &split.ranges, self.notes);
             if split.bad_rows > 0 {
-                let (name, skipped) = (task.name(), counted(split.bad_rows, "bad record"));
-                self.notes.note(format!("`{name}`, split `{}`: skipped {skipped}", split.split));
+                let passed_over = passed_over(task.on_bad_row(), split.bad_rows);
+                self.notes.note(format!("`{}`, split `{}`: {passed_over}", task.name(), split.split));
             }
         }
         Ok(report)
@@ -85,7 +85,7 @@ impl Builder<'_> {
         job: impl FnOnce(&BuildConfig, &Watcher) -> Result<T, CacheError>,
     ) -> anyhow::Result<T> {
         let Self { settings, compression, reuse, interrupt, notes, .. } = self;
-        let progress = Mutex::new(Progress::new(settings.progress, task.name(), notes.quiet));
+        let progress = Mutex::new(Progress::new(settings.progress, task.name(), notes));
         let watcher = Watcher { progress, notes, told: told.to_vec() };
         let mut config = build_config(settings, interrupt);
         config.compression = compression;
@@ -115,6 +115,30 @@ fn tell_reused(task: &str, split: &str, ranges: &RangesDone, notes: Notes) {
     }
 }
 
+/// `skipped 3 bad records`, `set aside 3 bad records`.
+fn passed_over(on_bad_row: OnBadRow, count: u64) -> String {
+    let records = counted(count, "bad record");
+    match on_bad_row {
+        OnBadRow::SetAside => format!("set aside {records}"),
+        OnBadRow::Fail | OnBadRow::Skip => format!("skipped {records}"),
+    }
+}
+
+/// Says how many bad records were passed over where nothing is built, and where a cache has those that are set aside.
+pub(crate) fn tell_passed_over(task: &Task, split: &str, count: u64, notes: Notes) {
+    if count == 0 {
+        return;
+    }
+    let name = task.name();
+    let kept = match task.on_bad_row() {
+        OnBadRow::SetAside => {
+            format!("; `seqio cache build {name}` puts them in `{}` of the cache", rejects_file(split))
+        }
+        OnBadRow::Fail | OnBadRow::Skip => String::new(),
+    };
+    notes.note(format!("`{name}`, split `{split}`: {}{kept}", passed_over(task.on_bad_row(), count)));
+}
+
 /// Says what a person would not expect of a split that was built.
 fn tell(task: &str, split: &SplitReport, notes: Notes) {
     let name = &split.split;
@@ -131,11 +155,12 @@ fn tell(task: &str, split: &SplitReport, notes: Notes) {
     }
     let bad = &split.statistics.bad_rows;
     if bad.count > 0 && !split.was_fresh {
-        let skipped = counted(bad.count, "bad record");
+        let handling = if split.rejects.is_some() { OnBadRow::SetAside } else { OnBadRow::Skip };
+        let passed_over = passed_over(handling, bad.count);
         let first = bad.first.first().map_or(String::new(), |bad| {
             format!("; the first is {}:{}: {}", bad.file, bad.row + 1, bad.reason)
         });
-        notes.note(format!("`{task}`, split `{name}`: skipped {skipped}{first}"));
+        notes.note(format!("`{task}`, split `{name}`: {passed_over}{first}"));
     }
     for damaged in &bad.damaged_files {
         notes.note(format!("`{}` could not be read to its end: {}", damaged.file, damaged.damage));

@@ -11,8 +11,6 @@ mod measure;
 mod model_row;
 mod output;
 mod progress;
-#[cfg(feature = "sql")]
-mod query;
 mod report;
 mod session;
 mod shape;
@@ -23,13 +21,38 @@ mod write;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, ValueEnum as _};
 
-use crate::args::Arguments;
+use crate::args::{Arguments, Colour};
 use crate::output::{Out, Paint, write_stderr};
 
+/// Reads the command line. Help and complaints about it are coloured as the rest.
+fn parse() -> Result<Arguments, clap::Error> {
+    let words: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let with = |terminal| Paint::new(asked_colour(&words), terminal).is_on();
+    let colour = match (with(true), with(false)) {
+        (false, _) => ColorChoice::Never,
+        (true, true) => ColorChoice::Always,
+        (true, false) => ColorChoice::Auto,
+    };
+    let matches = Arguments::command().color(colour).try_get_matches_from(words)?;
+    Arguments::from_arg_matches(&matches)
+}
+
+/// `--color`, wherever it stands: a command line that makes no sense may ask for it too.
+fn asked_colour(words: &[std::ffi::OsString]) -> Colour {
+    let words = words.iter().filter_map(|word| word.to_str());
+    let values = words
+        .clone()
+        .zip(words.clone().skip(1))
+        .filter(|(word, _)| *word == "--color")
+        .map(|(_, value)| value);
+    let joined = words.filter_map(|word| word.strip_prefix("--color="));
+    values.chain(joined).find_map(|value| Colour::from_str(value, true).ok()).unwrap_or(Colour::Auto)
+}
+
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version come this way too; if nobody reads them, that is no error.

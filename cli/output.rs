@@ -1,6 +1,7 @@
 //! What the program writes and how it looks: results on standard output, messages on standard error, colour only where
 //! a person sees it.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -30,23 +31,26 @@ pub(crate) enum Style {
 }
 
 /// Whether text may be coloured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     colour: bool,
 }
 
 impl Paint {
-    /// Colour as asked; by itself only for a terminal, and never with `NO_COLOR` set.
+    /// Colour as asked; by itself as the environment says ([`wanted_by_environment`]), else only for a terminal.
     pub(crate) fn new(choice: Colour, terminal: bool) -> Self {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
         Self {
             colour: match choice {
                 Colour::Always => true,
                 Colour::Never => false,
-                Colour::Auto => terminal && !refused,
+                Colour::Auto => wanted_by_environment(|name| std::env::var_os(name)).unwrap_or(terminal),
             },
         }
+    }
+
+    /// Whether text is coloured.
+    pub(crate) fn is_on(self) -> bool {
+        self.colour
     }
 
     /// No colour.
@@ -73,6 +77,19 @@ impl Paint {
     }
 }
 
+/// What the environment says of colour: `NO_COLOR` (not empty) refuses it, `CLICOLOR_FORCE` (not `0`) wants it also in a
+/// pipe, `CLICOLOR=0` and a `dumb` terminal refuse it; in this order.
+fn wanted_by_environment(variable: impl Fn(&str) -> Option<OsString>) -> Option<bool> {
+    let is = |name: &str, test: fn(&OsString) -> bool| variable(name).is_some_and(|value| test(&value));
+    if is("NO_COLOR", |value| !value.is_empty()) {
+        return Some(false);
+    }
+    if is("CLICOLOR_FORCE", |value| !value.is_empty() && value != "0") {
+        return Some(true);
+    }
+    (is("CLICOLOR", |value| value == "0") || is("TERM", |value| value == "dumb")).then_some(false)
+}
+
 /// Where results and messages go.
 #[derive(Debug)]
 pub(crate) struct Out {
@@ -87,12 +104,19 @@ pub(crate) struct Out {
 /// Tells the person what is no result, on standard error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Notes {
-    paint: Paint,
+    /// Colour for standard error.
+    pub(crate) paint: Paint,
     /// Whether nothing but errors is told.
     pub(crate) quiet: bool,
 }
 
 impl Notes {
+    /// Without colour.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Self {
+        Self { paint: Paint::plain(), quiet: false }
+    }
+
     /// Tells something.
     pub(crate) fn note(self, message: impl Display) {
         if !self.quiet {
@@ -237,6 +261,23 @@ mod tests {
           docs   1,234
           日本       7
         ");
+    }
+
+    #[test]
+    fn the_environment_decides_on_colour_in_a_fixed_order() {
+        let with = |set: &[(&str, &str)]| {
+            wanted_by_environment(|name| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+            })
+        };
+        assert_eq!(with(&[]), None);
+        assert_eq!(with(&[("NO_COLOR", "")]), None, "an empty NO_COLOR says nothing");
+        assert_eq!(with(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")]), Some(false));
+        assert_eq!(with(&[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")]), Some(true));
+        assert_eq!(with(&[("CLICOLOR_FORCE", "0")]), None);
+        assert_eq!(with(&[("CLICOLOR", "0")]), Some(false));
+        assert_eq!(with(&[("CLICOLOR", "1")]), None);
+        assert_eq!(with(&[("TERM", "dumb")]), Some(false));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::args::ProgressName;
 use crate::format::{amount, bytes, count, duration};
-use crate::output::write_stderr;
+use crate::output::{Notes, Paint, write_stderr};
 
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 const JSON_EVERY: Duration = Duration::from_secs(1);
@@ -104,10 +104,10 @@ struct Line<'a> {
 
 impl Progress {
     /// Progress of work on `task`.
-    pub(crate) fn new(name: ProgressName, task: &str, quiet: bool) -> Self {
+    pub(crate) fn new(name: ProgressName, task: &str, notes: Notes) -> Self {
         let kind = match name {
-            _ if quiet => Kind::None,
-            ProgressName::Auto if std::io::stderr().is_terminal() => Kind::Bar(bar()),
+            _ if notes.quiet => Kind::None,
+            ProgressName::Auto if std::io::stderr().is_terminal() => Kind::Bar(bar(notes.paint)),
             ProgressName::Auto | ProgressName::None => Kind::None,
             ProgressName::Plain => Kind::Plain,
             ProgressName::Json => Kind::Json,
@@ -231,10 +231,13 @@ impl Drop for Progress {
     }
 }
 
-fn bar() -> ProgressBar {
+fn bar(paint: Paint) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
     // Two lines, so that what matters most is seen on a narrow terminal too.
-    let template = "{bar:24.cyan/dim} {percent:>3} %  {prefix}\n{wide_msg}";
+    let template = match paint.is_on() {
+        true => "{bar:24.cyan/dim} {percent:>3} %  {prefix}\n{wide_msg}",
+        false => "{bar:24} {percent:>3} %  {prefix}\n{wide_msg}",
+    };
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏─"));
     }
@@ -247,7 +250,7 @@ mod tests {
 
     #[test]
     fn progress_is_told_in_files_bytes_examples_and_tokens() {
-        let progress = Progress::new(ProgressName::None, "docs", false);
+        let progress = Progress::new(ProgressName::None, "docs", Notes::plain());
         let done = Done {
             phase: "encoding".to_owned(),
             files: 412,
@@ -262,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_time_left_is_told_once_it_is_known() {
-        let mut progress = Progress::new(ProgressName::None, "docs", false);
+        let mut progress = Progress::new(ProgressName::None, "docs", Notes::plain());
         let done = Done { bytes: 25, bytes_total: 100, ..Done::default() };
         progress.first = Some(Done::default());
         assert_eq!(progress.left(&done), None);

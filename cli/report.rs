@@ -11,17 +11,21 @@ use std::fmt::{self, Write as _};
 use std::io;
 use std::process::ExitCode;
 
-use seqio::ReadSplitError;
+use seqio::{DefinitionErrors, ReadSplitError, StoreError};
 use seqio_cache::CacheError;
 
 use crate::output::{Paint, Style};
 
 /// Success.
 pub(crate) const EXIT_OK: u8 = 0;
-/// Something asked for could not be done.
+/// It could not be done: data or files are missing, unreadable or not as expected, or the system refused.
 pub(crate) const EXIT_ERROR: u8 = 1;
 /// The command line makes no sense.
 pub(crate) const EXIT_USAGE: u8 = 2;
+/// A definition has mistakes, or is not there.
+pub(crate) const EXIT_DEFINITION: u8 = 3;
+/// A cache is not as it was written.
+pub(crate) const EXIT_DAMAGED: u8 = 4;
 /// Stopped by Ctrl-C (or SIGTERM), as shells count it.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
@@ -55,6 +59,30 @@ impl fmt::Display for UsageError {
 }
 
 impl std::error::Error for UsageError {}
+
+/// Caches are not as they were written.
+#[derive(Debug)]
+pub(crate) struct DamageFound(pub(crate) String);
+
+impl fmt::Display for DamageFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DamageFound {}
+
+/// There is no task file.
+#[derive(Debug)]
+pub(crate) struct NoTaskFile(pub(crate) String);
+
+impl fmt::Display for NoTaskFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoTaskFile {}
 
 /// The person asked to stop; what was done so far is kept.
 #[derive(Debug)]
@@ -149,7 +177,8 @@ fn hint_of(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let read = error.downcast_ref().or_else(|| hinted?.error.downcast_ref::<ReadSplitError>());
     match read {
         Some(ReadSplitError::BadRow { .. } | ReadSplitError::Damaged { .. }) => Some(
-            "mend the file, or write `on_bad_row = \"skip\"` in the task's source to skip and count such records"
+            "mend the file, or write in the task's source `on_bad_row = \"skip\"` to skip and count such records, or \
+                 `\"set_aside\"` to keep them in a file as well"
                 .to_owned(),
         ),
         _ => cache?.hint(),
@@ -162,8 +191,23 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
         error if is_broken_pipe(error) => EXIT_OK,
         error if find::<Interrupted>(error).is_some() => EXIT_INTERRUPTED,
         error if find::<UsageError>(error).is_some() => EXIT_USAGE,
+        error if is_damage(error) => EXIT_DAMAGED,
+        error if is_definition(error) => EXIT_DEFINITION,
         _ => EXIT_ERROR,
     })
+}
+
+/// Whether a cache is not as it was written.
+fn is_damage(error: &anyhow::Error) -> bool {
+    find::<DamageFound>(error).is_some()
+        || find::<CacheError>(error).is_some_and(|error| matches!(error, CacheError::Damaged { .. }))
+        || find::<StoreError>(error).is_some_and(|error| error.is_damage)
+}
+
+/// Whether a task file is at fault. Where only the files that it speaks of are absent, it is not.
+fn is_definition(error: &anyhow::Error) -> bool {
+    find::<NoTaskFile>(error).is_some()
+        || find::<DefinitionErrors>(error).is_some_and(|errors| !errors.only_sources())
 }
 
 /// Whether the reader of our output closed it, as `| head` does: no error of ours.

@@ -11,7 +11,7 @@ use crate::args::{BuildSettings, Global};
 use crate::build::Builder;
 use crate::interrupt::Interrupt;
 use crate::output::Notes;
-use crate::report::{WithHint as _, usage};
+use crate::report::{NoTaskFile, WithHint as _, usage};
 
 const DEFAULT_TASK_FILE: &str = "seqio.toml";
 const DEFAULT_CACHE_DIR: &str = "seqio-cache";
@@ -59,8 +59,8 @@ impl Session {
     /// Reads the task files. Vocabularies and sources are looked at when a task is asked for.
     pub(crate) fn registry(&self) -> anyhow::Result<Registry> {
         if self.global.files.is_empty() && !Path::new(DEFAULT_TASK_FILE).exists() {
-            return Err(anyhow::anyhow!("there is no `{DEFAULT_TASK_FILE}` here")).hint(|| {
-                "name a task file with `-f FILE`, or go to its folder; `seqio --help` shows what is in one".to_owned()
+            return Err(NoTaskFile(format!("there is no `{DEFAULT_TASK_FILE}` here"))).hint(|| {
+                "name a task file with `-f FILE`, go to its folder, or let `seqio init` write one".to_owned()
             });
         }
         Ok(Registry::load(&self.task_files())?)
@@ -164,25 +164,8 @@ impl Session {
         builder.build(task, &wanted, &told).map(drop)
     }
 
-    /// The split in a cache of the task, or, in words, why there is none; nothing is built.
-    #[cfg(feature = "sql")]
-    pub(crate) fn look(&self, task: &Task, split: &Split, notes: Notes) -> Result<Arc<CachedSplit>, String> {
-        let name = task.name();
-        match find(&self.cache_dir(), task, split) {
-            Ok(Found::Fresh { split, notice }) => {
-                notice.iter().for_each(|notice| notes.note(notice));
-                Ok(Arc::new(*split))
-            }
-            Ok(Found::Stale { reason }) => {
-                Err(format!("the cache of `{name}`, split `{split}`, is out of date: {reason}"))
-            }
-            Ok(Found::Missing) => Err(format!("`{name}`, split `{split}`, has no cache")),
-            Err(error) => Err(format!("{error:#}")),
-        }
-    }
-
     /// A cache of the task as it is defined now, its sources being absent.
-    pub(crate) fn open_without_source(
+    fn open_without_source(
         &self,
         registry: &Registry,
         name: &str,
@@ -214,12 +197,7 @@ impl Session {
 }
 
 /// A task and split from a cache folder alone.
-pub(crate) fn open_folder(
-    folder: &Path,
-    task: Option<&str>,
-    split: &str,
-    notes: Notes,
-) -> anyhow::Result<Opened> {
+fn open_folder(folder: &Path, task: Option<&str>, split: &str, notes: Notes) -> anyhow::Result<Opened> {
     let (task, cache) = task_of_cache(folder, task)?;
     let split = cache.split(&split.parse::<Split>()?.to_string())?;
     note_about_sources(&cache, split.name(), notes)?;

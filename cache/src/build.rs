@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use seqio::{FileRanges, Split};
+use seqio::{FileRanges, OnBadRow, Split};
 
 use crate::changes::SOURCE_CHANGED;
 use crate::choose::{check_shareable, choose};
@@ -37,6 +37,7 @@ use crate::manifest::{CacheManifest, SplitManifest, StorageOrder, StoredFeature,
 use crate::merge::merge_split;
 use crate::pieces::Pieces;
 use crate::progress::{BuildPhase, BuildProgress, Commit, Counters};
+use crate::rejects::write_rejects;
 use crate::reuse::{Reuse, Reused, find_old, take_over};
 use crate::roster::Roster;
 use crate::rows::Geometry;
@@ -102,6 +103,8 @@ pub struct SplitReport {
     pub duplicates: Option<PathBuf>,
     /// What was taken over from an old cache.
     pub reused: Option<Reused>,
+    /// The file of its bad records, where they are set aside.
+    pub rejects: Option<PathBuf>,
     /// Something to tell once.
     pub notice: Option<String>,
 }
@@ -177,6 +180,7 @@ pub(crate) fn wanted_splits(
                     statistics: manifest.statistics.clone(),
                     duplicates: duplicates_path(manifest, cache.folder()),
                     reused: None,
+                    rejects: manifest.rejects_path(cache.folder()),
                     notice,
                     split: name.clone(),
                 };
@@ -306,6 +310,7 @@ impl Job<'_> {
                 was_fresh: false,
                 ranges: built.ranges,
                 duplicates: duplicates_path(&built.manifest, &target),
+                rejects: built.manifest.rejects_path(&target),
                 statistics: built.manifest.statistics,
                 reused: built.reused,
                 notice: None,
@@ -366,6 +371,10 @@ impl Job<'_> {
         counters.enter(BuildPhase::Finishing);
         let (duplicates, duplicate_statistics) = tell_duplicates(&plan, &chosen, staged)?;
         statistics.duplicates = duplicate_statistics;
+        let rejects = match input.on_bad_row() {
+            OnBadRow::SetAside => Some(write_rejects(staged, &name, &encoded, &chosen.rows)?),
+            OnBadRow::Fail | OnBadRow::Skip => None,
+        };
         let status = counters.status();
         let pieces = (!split.is_slice()).then(|| Pieces::of(&encoded));
         let files = encoded.files.iter().map(|file| (file.name.as_str(), file.digest.as_str()));
@@ -376,6 +385,7 @@ impl Job<'_> {
             files: encoded.files,
             shards,
             duplicates,
+            rejects,
             statistics,
         };
         let ranges = status.ranges();
@@ -446,8 +456,12 @@ impl Job<'_> {
         let shard_files = shards.flat_map(|shard| {
             ["arrow", "lengths", "sums"].map(|ending| shard_file(staged, &shard.name, ending))
         });
-        let duplicates = built.iter().filter_map(|built| duplicates_path(&built.manifest, staged));
-        let ours: BTreeSet<PathBuf> = shard_files.chain(duplicates).collect();
+        let others = built.iter().flat_map(|built| {
+            [duplicates_path(&built.manifest, staged), built.manifest.rejects_path(staged)]
+                .into_iter()
+                .flatten()
+        });
+        let ours: BTreeSet<PathBuf> = shard_files.chain(others).collect();
         for entry in fs::read_dir(staged).map_err(CacheError::io("read", staged))? {
             let path = entry.map_err(CacheError::io("read", staged))?.path();
             if !ours.contains(&path) {

@@ -11,13 +11,14 @@
 //! to keep all threads busy. Nothing of this shows in the results: rows are sorted, digests ordered, counts summed.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
 use seqio::{
-    BadRow, DataSource, Examples, FileRanges, ParsedChunk, RawChunk, RawRecords, SourceRange, SplitChoices,
+    BadRow, DataSource, Examples, FileRanges, OnBadRow, ParsedChunk, RawChunk, RawRecords, SourceRange,
+    SplitChoices,
 };
 
 use crate::columns::StoredColumns;
@@ -34,6 +35,7 @@ use crate::parts::{
 };
 use crate::pass::{Made, MakeError, Pass, PassBatch};
 use crate::progress::{BuildPhase, Commit, Counters, add};
+use crate::rejects::{RejectsSpill, reject_lines};
 use crate::reuse::OldSplit;
 use crate::rows::{Geometry, SpillBatch};
 use crate::share::OwnShare;
@@ -70,6 +72,8 @@ pub(crate) struct Encoded {
     pub(crate) files: Vec<SourceFileEntry>,
     /// The old cache that some of the ranges are taken from.
     pub(crate) old: Option<Arc<OldRun>>,
+    /// The bad records that the old cache set aside.
+    pub(crate) old_rejects: Option<PathBuf>,
 }
 
 /// A spilled range, and where it stands among the others.
@@ -84,6 +88,8 @@ pub(crate) struct EncodedRange {
     pub(crate) first_row: u64,
     /// Its rows in the old cache that it is taken from.
     pub(crate) old: Option<std::ops::Range<u64>>,
+    /// Its lines among the bad records that the old cache set aside.
+    pub(crate) old_rejects: std::ops::Range<u64>,
 }
 
 /// Encodes all of a split that an earlier job has not.
@@ -231,6 +237,8 @@ struct OpenRange<B> {
     /// What will be the next part.
     content: PartContent,
     batches: Vec<B>,
+    /// What is set aside, by the number of the chunk.
+    rejects: BTreeMap<u64, Vec<u8>>,
     read_bytes: u64,
     memory: u64,
     /// Parts being written at this moment.
@@ -247,6 +255,7 @@ impl<B> OpenRange<B> {
             parts,
             content: PartContent::default(),
             batches: Vec::new(),
+            rejects: BTreeMap::new(),
             read_bytes: 0,
             memory: 0,
             writing: 0,
@@ -284,7 +293,10 @@ struct Encoder<'a, P: Pass> {
 
 /// What a chunk gave.
 struct EncodedChunk<B> {
+    number: u64,
     batch: B,
+    /// Bad records that are set aside.
+    rejects: Vec<u8>,
     content: PartContent,
     /// Bytes of text, or of columns.
     read_bytes: u64,
@@ -321,6 +333,10 @@ impl<P: Pass> Encoder<'_, P> {
         let window = self.plan.window((chunk.range.file, chunk.range.start)).unwrap_or(0..0);
         let ParsedChunk { examples, bad_rows } = self.source.parse(file, &chunk)?.within(&window);
         self.check_bad_rows(&chunk, &bad_rows)?;
+        let rejects = match self.context.input.on_bad_row() {
+            OnBadRow::SetAside => reject_lines(&chunk, &bad_rows),
+            OnBadRow::Fail | OnBadRow::Skip => Vec::new(),
+        };
         let made = match self.pass.make(self.plan, &chunk, examples) {
             Ok(made) => made,
             Err(MakeError::Cache(error)) => return Err(error.into()),
@@ -354,7 +370,7 @@ impl<P: Pass> Encoder<'_, P> {
         add(&self.counters.bad_rows, content.bad_rows);
         add(&self.counters.bytes_done, content.source_bytes);
         self.counters.tell();
-        Ok(EncodedChunk { batch: made.batch, content, read_bytes })
+        Ok(EncodedChunk { number, batch: made.batch, rejects, content, read_bytes })
     }
 
     /// Adds a chunk to its range, and commits a part of the range if it is time to.
@@ -370,17 +386,22 @@ impl<P: Pass> Encoder<'_, P> {
             open.memory += chunk.batch.memory();
             open.batches.push(chunk.batch);
         }
+        if !chunk.rejects.is_empty() {
+            open.memory += chunk.rejects.len() as u64;
+            open.rejects.insert(chunk.number, chunk.rejects);
+        }
         let is_full = open.read_bytes >= self.part_bytes || open.memory >= self.part_memory;
         if !is_full && !open.has_all_chunks() {
             return Ok(());
         }
         let content = std::mem::take(&mut open.content);
         let batches = std::mem::take(&mut open.batches);
+        let rejects = std::mem::take(&mut open.rejects);
         (open.read_bytes, open.memory) = (0, 0);
         open.writing += 1;
         drop(all);
 
-        let part = self.commit(range, content, batches)?;
+        let part = self.commit(range, content, batches, &rejects)?;
 
         let mut all = self.open.lock().expect("no thread panicked");
         let open = all.get_mut(&key).expect("a range stays open while parts of it are written");
@@ -401,12 +422,14 @@ impl<P: Pass> Encoder<'_, P> {
         range: SourceRange,
         content: PartContent,
         batches: Vec<P::Batch>,
+        rejects: &BTreeMap<u64, Vec<u8>>,
     ) -> Result<PartRecord, CacheError> {
         let file = self.plan.file(range.file);
         let first = content.chunks.keys().next().copied().unwrap_or(0);
         let stem = part_stem(&file.name, range.start, first);
         let run =
             if batches.is_empty() { None } else { Some(self.pass.write_run(self.work, &stem, batches)?) };
+        let rejects = RejectsSpill::write(self.work, &stem, rejects)?;
         add(&self.counters.spill_bytes, run.as_ref().map_or(0, |run| run.bytes));
         let part = PartRecord {
             file: FileState::of(file),
@@ -416,6 +439,7 @@ impl<P: Pass> Encoder<'_, P> {
             window: self.plan.slice_window((range.file, range.start)),
             content,
             run,
+            rejects,
         };
         part.write(self.work)?;
         Ok(part)
@@ -423,7 +447,7 @@ impl<P: Pass> Encoder<'_, P> {
 
     /// Stops at bad records and damaged files where the task says so.
     fn check_bad_rows(&self, chunk: &RawChunk, bad_rows: &[BadRow]) -> Result<(), Failure> {
-        if self.context.input.skips_bad_rows() {
+        if self.context.input.on_bad_row() != OnBadRow::Fail {
             return Ok(());
         }
         let path = || self.plan.file(chunk.range.file).path.clone();
@@ -537,8 +561,10 @@ pub(crate) fn ranges_in_order(
             Some(slice) => slice.counts.range((file, 0)..(file, start)).map(|(_, count)| count).sum(),
         };
         records_of[file as usize] += parts.sum(|part| part.records);
-        let old = old.and_then(|old| old.ranges.get(&(file, start))).map(|range| range.rows.clone());
-        ranges.push(EncodedRange { parts, file, start, first_row, old });
+        let old = old.and_then(|old| old.ranges.get(&(file, start)));
+        let old_rejects = old.map_or(0..0, |range| range.rejects.clone());
+        let old = old.map(|range| range.rows.clone());
+        ranges.push(EncodedRange { parts, file, start, first_row, old, old_rejects });
     }
     (ranges, records_of)
 }
@@ -575,5 +601,6 @@ fn in_order(
         SourceFileEntry { name: file.name.clone(), bytes: file.bytes, records, digest }
     });
     let files = files.collect();
-    Ok(Encoded { ranges, files, old: old.map(|old| Arc::clone(&old.run)) })
+    let old_rejects = old.and_then(|old| old.rejects.clone());
+    Ok(Encoded { ranges, files, old: old.map(|old| Arc::clone(&old.run)), old_rejects })
 }

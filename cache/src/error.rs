@@ -266,7 +266,8 @@ impl CacheError {
             },
             Self::NoSource { .. } => "name the task file with `-f`",
             Self::BadRow { .. } | Self::DamagedSource { .. } => {
-                "mend the file, or write `on_bad_row = \"skip\"` in the task's source to skip and count such records"
+                "mend the file, or write in the task's source `on_bad_row = \"skip\"` to skip and count such records, or \
+                 `\"set_aside\"` to keep them in a file as well"
             }
             Self::SourceChanged { .. } => {
                 "run the same command again once nothing writes to the file any more"
@@ -338,6 +339,6 @@ impl From<CacheError> for StoreError {
             Some(hint) => format!("{error}; {hint}"),
             None => error.to_string(),
         };
-        Self { problem }
+        Self { problem, is_damage: matches!(error, CacheError::Damaged { .. }) }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use seqio::{
-    DataSource, Examples, FileRanges, Fingerprint, PreprocessError, SliceWindows, SourceError, SourceFile,
-    SourceRange, Split, SplitChoices, SplitKeys, WholeSplitStep,
+    DataSource, Examples, FileRanges, Fingerprint, OnBadRow, PreprocessError, SliceWindows, SourceError,
+    SourceFile, SourceRange, Split, SplitChoices, SplitKeys, WholeSplitStep,
 };
 
 use crate::error::CacheError;
@@ -40,7 +40,7 @@ pub(crate) trait BuildInput: Sync {
     fn fingerprint(&self) -> Fingerprint;
     fn cache_seed(&self) -> u64;
     fn is_shuffled(&self, split: &str) -> bool;
-    fn skips_bad_rows(&self) -> bool;
+    fn on_bad_row(&self) -> OnBadRow;
     /// All that a cache has to hold.
     fn definition(&self) -> serde_json::Value;
     /// What the fingerprint is a hash of.

@@ -138,6 +138,11 @@ pub(crate) fn shard_file(folder: &Path, stem: &str, ending: &str) -> PathBuf {
     folder.join(format!("{stem}.{ending}"))
 }
 
+/// The name of the file of a split's bad records: `train.rejects.jsonl`.
+pub fn rejects_file(split: &str) -> String {
+    format!("{}.rejects.jsonl", file_name(split))
+}
+
 /// Spells any name as a file name: bytes but letters, digits, `-`, `_` and `.` become `~` and two hex digits, and so
 /// does a `.` in front.
 pub(crate) fn file_name(name: &str) -> String {

@@ -45,6 +45,7 @@ mod pass;
 mod pieces;
 mod progress;
 mod reader;
+mod rejects;
 mod reuse;
 mod roster;
 mod rows;
@@ -69,10 +70,11 @@ pub use crate::difference::{Difference, differences};
 pub use crate::error::{CacheError, MissingPieces};
 pub use crate::estimate::Estimate;
 pub use crate::explain::{CacheExplanation, ExplainedCache, SplitCaches, UnfinishedBuild, UnreadableCache};
+pub use crate::layout::rejects_file;
 pub use crate::log::{BuildLog, RangesDone, SourceStamp};
 pub use crate::manifest::{
-    CacheManifest, DuplicatesFile, FORMAT_VERSION, NEWEST_FORMAT_VERSION, ShardEntry, SourceFileEntry,
-    SplitManifest, StorageOrder, StoredFeature, VocabularyFile,
+    CacheManifest, DuplicatesFile, FORMAT_VERSION, NEWEST_FORMAT_VERSION, RejectsEntry, ShardEntry,
+    SourceFileEntry, SplitManifest, StorageOrder, StoredFeature, VocabularyFile,
 };
 pub use crate::progress::{BuildPhase, BuildProgress, BuildStatus, Commit, NoProgress};
 pub use crate::reader::CachedSplit;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,7 @@ use crate::commit::{self, Durability};
 use crate::compression::Compression;
 use crate::error::CacheError;
 use crate::layout::MANIFEST;
+use crate::spill::hash_file;
 use crate::stats::SplitStatistics;
 
 /// The version of the format that definitions are hashed with, and that a cache has which needs nothing newer.
@@ -102,6 +103,9 @@ pub struct SplitManifest {
     /// The file that tells what steps dropped as duplicates, if there are such steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicates: Option<DuplicatesFile>,
+    /// The file of its bad records, where they are set aside (version 2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejects: Option<RejectsEntry>,
     /// What is known of it.
     pub statistics: SplitStatistics,
 }
@@ -118,6 +122,20 @@ pub struct SourceFileEntry {
     pub records: u64,
     /// Hash of its content: `ranges:` of decompressed text range by range, `file:` of the file's bytes.
     pub digest: String,
+}
+
+/// The bad records of a split, a line each: file, line, reason, and the record itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RejectsEntry {
+    /// The file in the cache.
+    pub name: String,
+    /// Its lines.
+    pub records: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Its hash.
+    pub blake3: String,
 }
 
 /// A shard: three files of the same name.
@@ -159,6 +177,17 @@ impl ShardEntry {
     }
 }
 
+impl RejectsEntry {
+    /// The path of the file in a cache's folder, if it is as it was written.
+    pub(crate) fn checked(&self, folder: &Path) -> Result<PathBuf, CacheError> {
+        let path = folder.join(&self.name);
+        if hash_file(&path)? != self.blake3 {
+            return Err(CacheError::damaged(&path, "its hash is not that in the manifest"));
+        }
+        Ok(path)
+    }
+}
+
 impl CacheManifest {
     /// The word that says what kind of manifest it is.
     pub(crate) fn format() -> String {
@@ -166,12 +195,13 @@ impl CacheManifest {
     }
 
     /// The oldest version of the format that has all that this cache uses: 2 for compressed batches, counts of dropped
-    /// examples and lists of duplicates, else 1.
+    /// examples, lists of duplicates and bad records that are set aside, else 1.
     pub(crate) fn needed_version(&self) -> u32 {
         let newer = [
             !self.compression.is_none(),
             self.splits.values().any(|split| !split.statistics.dropped.is_empty()),
             self.splits.values().any(|split| split.duplicates.is_some()),
+            self.splits.values().any(|split| split.rejects.is_some()),
         ];
         if newer.contains(&true) { NEWEST_FORMAT_VERSION } else { FORMAT_VERSION }
     }
@@ -220,12 +250,17 @@ impl CacheManifest {
 }
 
 impl SplitManifest {
+    /// The file of its bad records, if they are set aside, in the cache's folder.
+    pub fn rejects_path(&self, folder: &Path) -> Option<PathBuf> {
+        Some(folder.join(&self.rejects.as_ref()?.name))
+    }
+
     /// Number of examples.
     pub fn examples(&self) -> u64 {
         self.shards.iter().map(|shard| shard.examples).sum()
     }
 
-    /// Bytes of all its files.
+    /// Bytes of the files of all its shards.
     pub fn file_bytes(&self) -> u64 {
         self.shards.iter().map(ShardEntry::file_bytes).sum()
     }

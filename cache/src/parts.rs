@@ -21,6 +21,7 @@ use crate::digest::range_digest;
 use crate::error::CacheError;
 use crate::input::{RangeKey, ReadJob, SplitPlan};
 use crate::log::modified_ns;
+use crate::rejects::RejectsSpill;
 use crate::share::OwnShare;
 use crate::spill::RunEntry;
 use crate::stats::BAD_ROWS_KEPT;
@@ -58,6 +59,8 @@ pub(crate) struct PartRecord {
     pub(crate) content: PartContent,
     /// Its rows, if there are any.
     pub(crate) run: Option<RunEntry>,
+    /// Its bad records, if they are set aside and there are any.
+    pub(crate) rejects: Option<RejectsSpill>,
 }
 
 /// What some chunks of a range gave, besides their rows. Sums do not depend on the order of their terms.
@@ -175,10 +178,15 @@ impl PartRecord {
     fn reuse(path: &Path, work: &Path, files: &[SourceFile], check: Check) -> Option<Self> {
         let record: Self = commit::read_checked_json(path).ok()?;
         let file = files.iter().find(|file| file.name == record.file.name)?;
-        let whole = record.run.as_ref().is_none_or(|run| match check {
+        let run = record.run.as_ref().is_none_or(|run| match check {
             Check::Sizes => run.has_its_size(work),
             Check::Bytes => run.is_whole(work),
         });
+        let rejects = record.rejects.as_ref().is_none_or(|rejects| match check {
+            Check::Sizes => rejects.has_its_size(work),
+            Check::Bytes => rejects.is_whole(work),
+        });
+        let whole = run && rejects;
         (FileState::of(file) == record.file && whole).then_some(record)
     }
 }
@@ -294,6 +302,7 @@ pub(crate) fn committed_parts(
             None => {
                 commit::remove(&path)?;
                 commit::remove(&path.with_extension("arrow"))?;
+                commit::remove(&path.with_extension("rejects"))?;
             }
         }
     }

@@ -175,7 +175,7 @@ impl CachedSplit {
         }
         let problem =
             format!("there is no example {example}; split `{}` has {}", self.name, self.num_examples());
-        Err(StoreError { problem })
+        Err(StoreError::new(problem))
     }
 
     /// Gives `use_row` the batch of an example, checked, and the row in it.
@@ -247,7 +247,7 @@ impl ExampleStore for CachedSplit {
                     self.features[feature],
                     span.len()
                 );
-                return Err(StoreError { problem });
+                return Err(StoreError::new(problem));
             }
             match &lists.values {
                 TokenValues::Narrow(ids) => {

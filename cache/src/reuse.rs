@@ -52,6 +52,8 @@ pub(crate) struct OldSplit {
     pub(crate) folder: PathBuf,
     /// Its shards.
     pub(crate) run: Arc<OldRun>,
+    /// The bad records that it set aside, if it did.
+    pub(crate) rejects: Option<PathBuf>,
     /// The ranges that need not be encoded, with their rows in the old split.
     pub(crate) ranges: BTreeMap<RangeKey, OldRange>,
     /// The digests of files that are taken over whole.
@@ -67,6 +69,8 @@ pub(crate) struct OldSplit {
 pub(crate) struct OldRange {
     pub(crate) piece: Piece,
     pub(crate) rows: std::ops::Range<u64>,
+    /// Its lines among the bad records that are set aside.
+    pub(crate) rejects: std::ops::Range<u64>,
 }
 
 impl OldRange {
@@ -80,6 +84,7 @@ impl OldRange {
             window: None,
             content: self.piece.whole(),
             run: None,
+            rejects: None,
         };
         RangeParts { parts: vec![part] }
     }
@@ -165,11 +170,18 @@ pub(crate) fn take_over(
     let entry = cache.manifest().split(cache.folder(), &name)?;
     let pieces = Pieces::read(cache.folder(), &name, entry)?;
     let mut rows = Vec::with_capacity(pieces.pieces.len());
-    let mut first = 0;
+    let mut rejected = Vec::with_capacity(pieces.pieces.len());
+    let (mut first, mut first_rejected) = (0, 0);
     for piece in &pieces.pieces {
         rows.push(first..first + piece.content.rows);
+        rejected.push(first_rejected..first_rejected + piece.content.bad_rows);
         first += piece.content.rows;
+        first_rejected += piece.content.bad_rows;
     }
+    let rejects = match &entry.rejects {
+        Some(rejects) => Some(rejects.checked(cache.folder())?),
+        None => None,
+    };
     let log = cache.log();
     let stamps = log.as_ref().and_then(|log| log.sources.get(&name)).map_or(&[][..], Vec::as_slice);
 
@@ -215,7 +227,9 @@ pub(crate) fn take_over(
         }
         let first = pieces.pieces.partition_point(|piece| piece.file < old_index);
         for (offset, piece) in of_file.iter().take(taken).enumerate() {
-            let range = OldRange { piece: (*piece).clone(), rows: rows[first + offset].clone() };
+            let place = first + offset;
+            let (rows, rejects) = (rows[place].clone(), rejected[place].clone());
+            let range = OldRange { piece: (*piece).clone(), rows, rejects };
             ranges.insert((index, piece.start), range);
         }
     }
@@ -225,6 +239,7 @@ pub(crate) fn take_over(
     let seed = input.is_shuffled(plan.split.name()).then(|| input.cache_seed());
     Ok(OldSplit {
         folder: cache.folder().to_owned(),
+        rejects,
         run: Arc::new(OldRun::open(cache, &name, columns, kept, seed)?),
         ranges,
         digests,

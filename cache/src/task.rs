@@ -73,8 +73,8 @@ impl BuildInput for Task {
         self.is_shuffled(split)
     }
 
-    fn skips_bad_rows(&self) -> bool {
-        self.on_bad_row() == OnBadRow::Skip
+    fn on_bad_row(&self) -> OnBadRow {
+        self.on_bad_row()
     }
 
     fn definition(&self) -> serde_json::Value {

@@ -100,6 +100,12 @@ pub fn verify(folder: &Path, progress: &(dyn Fn(u64) + Sync)) -> VerifyReport {
             Err(error) => report.problems.push(Problem::of(&path, &error)),
         }
     }
+    for rejects in manifest.splits.values().filter_map(|split| split.rejects.as_ref()) {
+        match rejects.checked(folder) {
+            Ok(_) => report.bytes += rejects.bytes,
+            Err(error) => report.problems.push(Problem::of(&folder.join(&rejects.name), &error)),
+        }
+    }
     let shards: Vec<&ShardEntry> = manifest.splits.values().flat_map(|split| &split.shards).collect();
     let shared = Mutex::new(report);
     shards.par_iter().for_each(|shard| {

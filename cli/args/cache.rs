@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use seqio_cache::{Compression, Reuse, Share};
 
-use crate::args::{BuildSettings, Json};
+use crate::args::{BuildSettings, Json, JsonLines};
 
 /// `seqio cache …`.
 #[derive(Debug, Subcommand)]
@@ -74,7 +74,7 @@ pub(crate) struct CacheBuildArgs {
     #[command(flatten)]
     pub(crate) build: BuildSettings,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonLines,
 }
 
 /// `seqio cache finish`.
@@ -99,7 +99,7 @@ pub(crate) struct CacheFinishArgs {
     #[command(flatten)]
     pub(crate) build: BuildSettings,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonLines,
 }
 
 /// A folder, or `auto`.
@@ -151,7 +151,7 @@ pub(crate) struct CacheConvertArgs {
     #[command(flatten)]
     pub(crate) build: BuildSettings,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonLines,
 }
 
 /// `seqio cache list`.
@@ -226,4 +226,6 @@ pub(crate) struct CacheRemoveArgs {
     /// Say what would be removed; remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
 }

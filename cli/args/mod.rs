@@ -3,7 +3,7 @@
 mod bench;
 mod cache;
 mod data;
-mod query;
+mod learn;
 mod see;
 mod stream;
 
@@ -19,7 +19,7 @@ pub(crate) use self::cache::{
 pub(crate) use self::data::{
     BatchSize, BuildSettings, ConverterName, Data, OrderName, PackName, ProgressName, RunRange, Shape,
 };
-pub(crate) use self::query::QueryArgs;
+pub(crate) use self::learn::{CompletionsArgs, InitArgs, ManArgs, ReferenceArgs, SchemaArgs};
 pub(crate) use self::see::{ExplainArgs, InspectArgs, ListArgs, Listed, StageName, StatsArgs};
 pub(crate) use self::stream::{BatchArgs, DigestName, FindArgs, FormatName, PlanArgs, StreamArgs};
 
@@ -31,12 +31,12 @@ before or after a crash, from the cache or computed on the fly.";
 
 const EXAMPLES: &str = "\
 Examples:
+  seqio init first-steps                       a small project that runs as it stands
   seqio list                                   the tasks of ./seqio.toml
   seqio explain docs                           the path from source to batch
   seqio inspect docs -n 3                      tokens beside their text; needs no cache
   seqio cache build docs                       tokenize once, verified and shuffled
   seqio stats docs --lengths 2048              lengths, unknown tokens, how full packed rows get
-  seqio query 'SELECT file, max(tokens) FROM documents GROUP BY file'
   seqio batch docs --batch-size 8 --lengths 2048 --step 1000
                                                what a model sees then, and where it came from
   seqio stream docs --batch-size 8 --lengths 2048 --format arrow | python train.py
@@ -54,7 +54,20 @@ A task file is TOML:
     { op = \"append_eos\" },
   ]
 
-Exit codes: 0 done, 1 an error, 2 a command line that makes no sense, 130 stopped by Ctrl-C.";
+`seqio reference` prints everything that can stand in one.
+
+Exit codes:
+  0    done; also if whoever read the output went away
+  1    it could not be done: data or files are missing, unreadable or not as expected
+  2    a command line that makes no sense
+  3    mistakes in a task file, or no task file
+  4    a cache is damaged
+  130  stopped by Ctrl-C or SIGTERM; what was done is kept
+
+Environment:
+  SEQIO_CACHE_DIR  where caches are kept, unless --cache-dir says otherwise
+  NO_COLOR         if it is set, nothing is coloured, unless --color says otherwise
+  CLICOLOR_FORCE   if it is 1, also what goes into a pipe is coloured";
 
 /// The program's arguments.
 #[derive(Debug, Parser)]
@@ -77,7 +90,7 @@ pub(crate) struct Global {
     /// Where caches are kept [default: $SEQIO_CACHE_DIR, else `seqio-cache` beside the first task file]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) cache_dir: Option<PathBuf>,
-    /// When to colour: by itself on a terminal, unless NO_COLOR is set
+    /// When to colour: `always`, `never`, or `auto`: on a terminal, unless NO_COLOR is set
     #[arg(long, value_name = "WHEN", default_value = "auto", global = true, hide_possible_values = true)]
     pub(crate) color: Colour,
     /// No notes and no progress on standard error, only errors
@@ -99,6 +112,8 @@ pub(crate) enum Colour {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a small project that runs as it stands, or a task file for your own files
+    Init(InitArgs),
     /// List tasks, steps or vocabularies
     List(ListArgs),
     /// Print the path of a task from source to batch, with the columns after each step, before any data is read
@@ -118,18 +133,32 @@ pub(crate) enum Command {
     Batch(BatchArgs),
     /// Say at which steps a line of a file is seen
     Find(FindArgs),
-    /// Ask a SQL query: of raw rows, examples, documents, tokens, statistics
-    Query(QueryArgs),
     /// Measure caching or streaming on this machine
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Print what a task file can say: every key, kind, type and step
+    Reference(ReferenceArgs),
+    /// Print the JSON Schema of task files, with which editors complete and check them
+    Schema(SchemaArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Print a manual page, or write them all
+    Man(ManArgs),
 }
 
 /// JSON instead of text.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Json {
-    /// Print JSON
-    #[arg(long = "json")]
+    /// Print one JSON document instead of text; docs/output.md lists its keys
+    #[arg(long = "json", help_heading = "Output")]
+    pub(crate) wanted: bool,
+}
+
+/// JSON instead of text, for commands that have something to say more than once.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct JsonLines {
+    /// Print JSON instead of text, a line as each split or cache is done; docs/output.md lists its keys
+    #[arg(long = "json", help_heading = "Output")]
     pub(crate) wanted: bool,
 }
 
@@ -149,22 +178,14 @@ mod tests {
         for text in help_texts() {
             for line in text.lines().filter_map(|line| line.trim().strip_prefix("seqio ")) {
                 let command = line.split("  ").next().unwrap_or_default();
-                let words = words(command).into_iter().take_while(|word| !["|", ">", "2>"].contains(word));
-                let parsed = Arguments::try_parse_from(std::iter::once("seqio").chain(words));
+                let command =
+                    command.split(" | ").next().unwrap_or_default().split(" 2> ").next().unwrap_or_default();
+                let command = command.split(" > ").next().unwrap_or_default();
+                let words: Vec<&str> = command.split_whitespace().collect();
+                let parsed = Arguments::try_parse_from(["seqio"].into_iter().chain(words.iter().copied()));
                 assert!(parsed.is_ok(), "`seqio {line}`: {}", parsed.unwrap_err());
             }
         }
-    }
-
-    /// Words as a shell sees them.
-    fn words(command: &str) -> Vec<&str> {
-        let parts = command.split('\'').enumerate();
-        parts
-            .flat_map(|(place, part)| match place % 2 {
-                0 => part.split_whitespace().collect::<Vec<_>>(),
-                _ => vec![part],
-            })
-            .collect()
     }
 
     fn help_texts() -> Vec<String> {

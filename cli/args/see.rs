@@ -13,11 +13,15 @@ use crate::value::LengthList;
 Examples:
   seqio list
   seqio -f more.toml list tasks --json
+  seqio list --names                one a line, for scripts
   seqio list steps                  what can stand in `steps`")]
 pub(crate) struct ListArgs {
     /// What to list: tasks, steps or vocabularies
     #[arg(value_enum, default_value = "tasks", hide_possible_values = true)]
     pub(crate) what: Listed,
+    /// Print the names alone, one a line
+    #[arg(long, conflicts_with = "wanted")]
+    pub(crate) names: bool,
     #[command(flatten)]
     pub(crate) json: Json,
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::args::{
     CacheBuildArgs, CacheCommand, CacheConvertArgs, CacheFinishArgs, CacheListArgs, CacheRemoveArgs,
-    CacheVerifyArgs, Json,
+    CacheVerifyArgs, JsonLines,
 };
 use crate::build::Builder;
 use crate::command::cache_explain;
@@ -23,7 +23,7 @@ use crate::duplicates::print_dropped;
 use crate::format::{amount, bytes, count, counted, duration};
 use crate::interrupt::Interrupt;
 use crate::output::{Align, Notes, Out, Table};
-use crate::report::{Interrupted, WithHint as _};
+use crate::report::{DamageFound, Interrupted, WithHint as _};
 use crate::session::{INDEX_FOLDER, Session, build_config, check_split};
 
 /// Runs the command.
@@ -61,6 +61,8 @@ struct Built<'a> {
     duplicates: &'a [DuplicateStatistics],
     #[serde(skip_serializing_if = "Option::is_none")]
     duplicates_file: Option<&'a Path>,
+    /// The file of the bad records, where they are set aside.
+    rejects: Option<&'a Path>,
 }
 
 impl<'a> Built<'a> {
@@ -82,6 +84,7 @@ impl<'a> Built<'a> {
             dropped: &report.statistics.dropped,
             duplicates: &report.statistics.duplicates,
             duplicates_file: report.duplicates.as_deref(),
+            rejects: report.rejects.as_deref(),
         }
     }
 }
@@ -180,7 +183,7 @@ fn print_report(
     report: &BuildReport,
     done: &str,
     took: Duration,
-    json: Json,
+    json: JsonLines,
     out: &mut Out,
 ) -> anyhow::Result<()> {
     for split in &report.splits {
@@ -204,6 +207,9 @@ fn print_report(
             built.folder.display()
         )?;
         print_dropped(built.dropped, built.duplicates, built.duplicates_file, out)?;
+        if let Some(rejects) = built.rejects.filter(|_| built.bad_rows > 0) {
+            writeln!(out, "  {} set aside in {}", counted(built.bad_rows, "bad record"), rejects.display())?;
+        }
     }
     Ok(out.flush()?)
 }
@@ -232,7 +238,7 @@ fn print_share(
     task: &str,
     report: &ShareReport,
     took: Duration,
-    json: Json,
+    json: JsonLines,
     out: &mut Out,
 ) -> anyhow::Result<()> {
     let share = report.share;
@@ -589,7 +595,7 @@ fn verify_caches(session: &Session, args: &CacheVerifyArgs, out: &mut Out) -> an
     let damaged = verified.iter().filter(|report| !report.problems.is_empty()).count() as u64;
     if damaged > 0 {
         out.flush()?;
-        let problem = anyhow::anyhow!("{} of {} damaged", damaged, counted(folders.len() as u64, "cache"));
+        let problem = DamageFound(format!("{damaged} of {} damaged", counted(folders.len() as u64, "cache")));
         return Err(problem).hint(|| {
             "remove a damaged cache with `seqio cache remove --cache FOLDER`, then build it again".to_owned()
         });
@@ -656,6 +662,15 @@ fn convert(session: &Session, args: &CacheConvertArgs, out: &mut Out) -> anyhow:
     Ok(())
 }
 
+/// What became of a cache that was to be removed.
+#[derive(Serialize)]
+struct Removed {
+    folder: PathBuf,
+    removed: bool,
+    /// `None` if it was not removed.
+    bytes: Option<u64>,
+}
+
 fn remove(session: &Session, args: &CacheRemoveArgs, out: &mut Out) -> anyhow::Result<()> {
     let cache_dir = session.cache_dir();
     let folders: Vec<PathBuf> = match &args.cache {
@@ -667,12 +682,16 @@ fn remove(session: &Session, args: &CacheRemoveArgs, out: &mut Out) -> anyhow::R
             caches.into_iter().map(|info| info.folder).filter(|folder| !fresh.contains(folder)).collect()
         }
     };
-    if folders.is_empty() {
+    if folders.is_empty() && !args.json.wanted {
         writeln!(out, "nothing to remove")?;
     }
+    let mut all = Vec::new();
     for folder in &folders {
         if args.dry_run {
-            writeln!(out, "would remove {}", folder.display())?;
+            all.push(Removed { folder: folder.clone(), removed: false, bytes: None });
+            if !args.json.wanted {
+                writeln!(out, "would remove {}", folder.display())?;
+            }
             continue;
         }
         let removed = match args.take_over {
@@ -680,10 +699,13 @@ fn remove(session: &Session, args: &CacheRemoveArgs, out: &mut Out) -> anyhow::R
             false => cache_dir.remove(folder),
         };
         let freed = removed.with_context(|| format!("cannot remove `{}`", folder.display()))?;
-        writeln!(out, "removed {} ({})", folder.display(), bytes(freed))?;
+        all.push(Removed { folder: folder.clone(), removed: true, bytes: Some(freed) });
+        if !args.json.wanted {
+            writeln!(out, "removed {} ({})", folder.display(), bytes(freed))?;
+        }
         remove_indexes(folder);
     }
-    Ok(())
+    if args.json.wanted { out.json(&all) } else { Ok(()) }
 }
 
 /// With the last cache of a task its indexes go too. What cannot be removed is found empty or stale next time.

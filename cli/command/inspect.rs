@@ -15,6 +15,7 @@ use seqio_cache::CachedSplit;
 use serde_json::{Map, Value, json};
 
 use crate::args::{InspectArgs, StageName};
+use crate::build::tell_passed_over;
 use crate::format::{count, dropped_in_words};
 use crate::model_row::{ModelRow, rows};
 use crate::output::{Notes, Out, Style};
@@ -38,7 +39,9 @@ struct Shown {
 pub(crate) fn run(session: &Session, args: &InspectArgs, out: &mut Out) -> anyhow::Result<()> {
     let mut input = Input::open(session, args)?;
     if args.stage == StageName::Model {
-        return model(&mut input, args, out);
+        model(&mut input, args, out)?;
+        input.tell_passed_over(args, out.notes());
+        return Ok(());
     }
     let examples = input.examples(args.num, args.stage)?;
     input.tell_dropped(out.notes());
@@ -46,6 +49,7 @@ pub(crate) fn run(session: &Session, args: &InspectArgs, out: &mut Out) -> anyho
         out.notes()
             .note("there are too many different examples to remember: some of these may be duplicates");
     }
+    input.tell_passed_over(args, out.notes());
     let task = input.task();
     let edits = match args.stage {
         StageName::Raw | StageName::Model => Default::default(),
@@ -132,6 +136,13 @@ impl Input {
         match self {
             Self::Source(_, reader) => reader.is_exact(),
             Self::Cache(..) => true,
+        }
+    }
+
+    /// Says how many bad records there were on the way.
+    fn tell_passed_over(&self, args: &InspectArgs, notes: Notes) {
+        if let Self::Source(task, reader) = self {
+            tell_passed_over(task, &args.data.split, reader.bad_rows(), notes);
         }
     }
 
@@ -307,12 +318,12 @@ fn model(input: &mut Input, args: &InspectArgs, out: &mut Out) -> anyhow::Result
         }
     };
     if store.num_examples() == 0 {
-        return Ok(writeln!(out, "split `{}` has no examples", args.data.split)?);
+        return nothing_to_show(args, "examples", out);
     }
     let stream_task = shape::stream_task(&task, "inspected".to_owned(), &config.lengths)?;
     let dataset = Dataset::new(stream_task, store, config)?;
     let Some(batch) = dataset.iter()?.next().transpose()? else {
-        return Ok(writeln!(out, "split `{}` has no examples with tokens", args.data.split)?);
+        return nothing_to_show(args, "examples with tokens", out);
     };
     let shown: Vec<ModelRow<'_>> = rows(&batch).filter(|row| row.is_valid()).take(args.num).collect();
     if args.json.wanted {
@@ -324,6 +335,14 @@ fn model(input: &mut Input, args: &InspectArgs, out: &mut Out) -> anyhow::Result
         writeln!(out)?;
     }
     Ok(())
+}
+
+/// An empty list, or words.
+fn nothing_to_show(args: &InspectArgs, what: &str, out: &mut Out) -> anyhow::Result<()> {
+    match args.json.wanted {
+        true => out.json(&[(); 0]),
+        false => Ok(writeln!(out, "split `{}` has no {what}", args.data.split)?),
+    }
 }
 
 /// Examples from the front of the split, until there are this many tokens in some feature.

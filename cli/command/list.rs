@@ -51,6 +51,9 @@ fn tasks(session: &Session, args: &ListArgs, out: &mut Out) -> anyhow::Result<()
     if args.json.wanted {
         return out.json(&lines);
     }
+    if args.names {
+        return names(lines.iter().map(|line| &*line.name), out);
+    }
     let mut table = Table::new([
         ("task", Align::Left),
         ("features", Align::Left),
@@ -73,6 +76,9 @@ fn steps(args: &ListArgs, out: &mut Out) -> anyhow::Result<()> {
     if args.json.wanted {
         return out.json(&lines);
     }
+    if args.names {
+        return names(lines.iter().map(|line| &*line.name), out);
+    }
     let mut table = Table::new([("step", Align::Left), ("what it does", Align::Left)]);
     for line in lines {
         table.row([line.name.to_owned(), line.summary.to_owned()]);
@@ -91,11 +97,18 @@ fn vocabularies(session: &Session, args: &ListArgs, out: &mut Out) -> anyhow::Re
     if args.json.wanted {
         return out.json(&lines);
     }
+    if args.names {
+        return names(lines.iter().map(|line| &*line.name), out);
+    }
     let mut table = Table::new([("vocabulary", Align::Left), ("kind", Align::Left), ("file", Align::Left)]);
     for line in lines {
         table.row([line.name, line.kind, line.file.unwrap_or_default()]);
     }
     print(&table, "no vocabulary is defined", out)
+}
+
+fn names<'a>(mut names: impl Iterator<Item = &'a str>, out: &mut Out) -> anyhow::Result<()> {
+    Ok(names.try_for_each(|name| writeln!(out, "{name}"))?)
 }
 
 fn print(table: &Table, empty: &str, out: &mut Out) -> anyhow::Result<()> {

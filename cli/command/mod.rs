@@ -5,12 +5,15 @@ mod bench_cache;
 mod bench_infeed;
 mod cache;
 mod cache_explain;
+mod completions;
 mod explain;
 mod find;
+mod init;
 mod inspect;
 mod list;
+mod man;
 mod plan;
-mod query;
+mod reference;
 mod stats;
 mod stream;
 
@@ -22,6 +25,7 @@ use crate::session::Session;
 pub(crate) fn run(arguments: Arguments, out: &mut Out) -> anyhow::Result<()> {
     let session = Session::new(arguments.global);
     match arguments.command {
+        Command::Init(args) => init::run(&args, out),
         Command::List(args) => list::run(&session, &args, out),
         Command::Explain(args) => explain::run(&session, &args, out),
         Command::Inspect(args) => inspect::run(&session, &args, out),
@@ -30,9 +34,12 @@ pub(crate) fn run(arguments: Arguments, out: &mut Out) -> anyhow::Result<()> {
         Command::Stream(args) => stream::run(&session, &args, out),
         Command::Plan(args) => plan::run(&session, &args, out),
         Command::Batch(args) => batch::run(&session, &args, out),
-        Command::Query(args) => query::run(&session, &args, out),
         Command::Find(args) => find::run(&session, &args, out),
         Command::Bench(BenchCommand::Cache(args)) => bench_cache::run(&session, &args, out),
         Command::Bench(BenchCommand::Infeed(args)) => bench_infeed::run(&session, &args, out),
+        Command::Reference(args) => reference::run(&args, out),
+        Command::Schema(_) => reference::schema(out),
+        Command::Completions(args) => completions::run(&args, out),
+        Command::Man(args) => man::run(&args, out),
     }
 }

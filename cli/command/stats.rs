@@ -26,6 +26,9 @@ struct SplitStats {
     split: String,
     #[serde(flatten)]
     statistics: SplitStatistics,
+    /// The file of the bad records, where they are set aside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rejects: Option<PathBuf>,
     forecasts: Vec<Forecast>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duplicates_file: Option<PathBuf>,
@@ -64,6 +67,7 @@ pub(crate) fn run(session: &Session, args: &StatsArgs, out: &mut Out) -> anyhow:
             task: opened.task.name().to_owned(),
             split: opened.split.name().to_owned(),
             statistics: opened.split.split_manifest().statistics.clone(),
+            rejects: opened.split.split_manifest().rejects_path(opened.split.folder()),
             forecasts: forecasts(&opened, args)?,
             duplicates_file: opened.split.duplicates_file(),
         };
@@ -153,7 +157,11 @@ fn print(stats: &SplitStats, out: &mut Out) -> anyhow::Result<()> {
     writeln!(out, "{title}: {}, {}", counted(statistics.examples, "example"), bytes(statistics.file_bytes))?;
     let bad = &statistics.bad_rows;
     if bad.count > 0 {
-        writeln!(out, "  {} of {} skipped", counted(bad.count, "bad record"), count(statistics.records))?;
+        let what = match &stats.rejects {
+            Some(rejects) => format!("set aside in {}", rejects.display()),
+            None => "skipped".to_owned(),
+        };
+        writeln!(out, "  {} of {} {what}", counted(bad.count, "bad record"), count(statistics.records))?;
         for row in bad.first.iter().take(3) {
             writeln!(out, "    {}:{}: {}", row.file, row.row + 1, row.reason)?;
         }

@@ -2,12 +2,18 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
-use seqio::{Batch, DatasetIterator, DatasetState, Split, UncachedDataset};
+use seqio::{
+    Batch, ChoiceReport, DatasetIterator, DatasetState, ReadSplitError, Scratch, Split, SplitChoices, Task,
+    UncachedDataset, WholeSplitError, WholeSplitStep,
+};
 
 use crate::args::{Data, DigestName, FormatName, StreamArgs};
-use crate::duplicates::choices;
+use crate::build::tell_passed_over;
+use crate::duplicates::in_words;
 use crate::interrupt::Interrupt;
 use crate::output::{Notes, Out, write_stderr};
 use crate::report::{Interrupted, WithHint as _, usage};
@@ -21,7 +27,8 @@ pub(crate) fn run(session: &Session, args: &StreamArgs, out: &mut Out) -> anyhow
     check_output(args, format, out)?;
     let interrupt = Interrupt::listen()?;
     let notes = out.notes();
-    let batches = open(session, args, &interrupt, notes)?;
+    let mut uncached = None;
+    let batches = open(session, args, &interrupt, notes, &mut uncached)?;
     let first = batches.step();
     let mut stream = Stream { batches, args, notes, written: 0 };
     let ended = match (format, &args.out) {
@@ -45,7 +52,17 @@ pub(crate) fn run(session: &Session, args: &StreamArgs, out: &mut Out) -> anyhow
     }
     ended?;
     stream.tell_end(first);
+    if let Some(Uncached { task, bad_rows }) = &uncached {
+        tell_passed_over(task, &args.data.split, bad_rows.load(Ordering::Relaxed), notes);
+    }
     Ok(())
+}
+
+/// A stream without a cache.
+struct Uncached {
+    task: Arc<Task>,
+    /// Bad records passed over in an epoch.
+    bad_rows: Arc<AtomicU64>,
 }
 
 fn format(args: &StreamArgs) -> FormatName {
@@ -84,13 +101,14 @@ fn open(
     args: &StreamArgs,
     interrupt: &Interrupt,
     notes: Notes,
+    uncached: &mut Option<Uncached>,
 ) -> anyhow::Result<DatasetIterator> {
     let state = match &args.state {
         Some(path) => read_state(path)?,
         None => None,
     };
     if args.run.no_cache {
-        let dataset = open_uncached(session, args, interrupt, notes)?;
+        let dataset = open_uncached(session, args, interrupt, notes, uncached)?;
         return Ok(match &state {
             Some(state) => dataset.resume(state).hint(|| state_hint(args))?,
             None => dataset.iter_from(args.run.start)?,
@@ -121,6 +139,7 @@ fn open_uncached(
     args: &StreamArgs,
     interrupt: &Interrupt,
     notes: Notes,
+    uncached: &mut Option<Uncached>,
 ) -> anyhow::Result<UncachedDataset> {
     let split: Split = args.data.split.parse()?;
     let name = args.data.task.as_deref().unwrap_or_default();
@@ -130,9 +149,44 @@ fn open_uncached(
     let config = shape::for_run(config, &args.run, args.build.threads);
     let data = format!("{}-uncached", task.cache_fingerprint(seqio_cache::FORMAT_VERSION));
     let stream_task = shape::stream_task(&task, data, &config.lengths)?;
-    let choices = choices(&task, &split, args.build.memory.0, interrupt, notes)?;
-    UncachedDataset::new(stream_task, task.open_examples(&split, choices), config)
+    let choices = choices(&task, &split, args, interrupt, notes)?;
+    let bad_rows = Arc::<AtomicU64>::default();
+    let examples = task.open_examples(&split, choices, Arc::clone(&bad_rows));
+    *uncached = Some(Uncached { task, bad_rows });
+    UncachedDataset::new(stream_task, examples, config)
         .hint(|| "add `--order storage`, or leave out `--no-cache`".to_owned())
+}
+
+/// What the steps keep that compare all examples of the split: it is read for them first.
+fn choices(
+    task: &Arc<Task>,
+    split: &Split,
+    args: &StreamArgs,
+    interrupt: &Interrupt,
+    notes: Notes,
+) -> anyhow::Result<SplitChoices> {
+    if task.whole_split_steps().is_empty() {
+        return Ok(SplitChoices::none());
+    }
+    let name = task.name();
+    notes
+        .note(format!("`{name}`, split `{split}`: reading it once to find duplicates, as there is no cache"));
+    let mut scratch = Scratch::temporary(args.build.memory.0);
+    scratch.stop = Arc::clone(interrupt.flag());
+    let (choices, reports) = match SplitChoices::find(task, split, &scratch) {
+        Err(ReadSplitError::WholeSplit(WholeSplitError::Stopped)) => {
+            let go_on =
+                "run the same command again to begin anew; a cache would go on where it was".to_owned();
+            return Err(Interrupted { go_on }.into());
+        }
+        found => found?,
+    };
+    for ChoiceReport { step, examples, counts } in reports {
+        let WholeSplitStep { number, op, by } = &step;
+        let words = in_words(*number, op, by, examples, counts.dropped, counts.repeated_keys);
+        notes.note(format!("`{name}`, split `{split}`: {words}"));
+    }
+    Ok(choices)
 }
 
 fn read_state(path: &Path) -> anyhow::Result<Option<DatasetState>> {

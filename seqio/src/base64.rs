@@ -53,7 +53,6 @@ pub(crate) fn decode_into(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
 }
 
 /// The text that stands for `bytes`.
-#[cfg(test)]
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

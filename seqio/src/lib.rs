@@ -40,6 +40,7 @@ mod fingerprint;
 mod locate;
 mod preprocess;
 mod read;
+mod reference;
 mod registry;
 mod rng;
 mod source;
@@ -78,15 +79,14 @@ pub use crate::preprocess::{
     Tokenize, Trim, WholeSplit, token_type, type_name,
 };
 pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
+pub use crate::reference::{Choice, Key, Part, Reference, Topic, task_file_schema};
 pub use crate::registry::Registry;
 pub use crate::source::{
     BadRow, ColumnSpec, ColumnType, DataSource, Dialect, FileRanges, Header, OnBadRow, ParsedChunk,
-    RANGE_BYTES, RawChunk, RawChunks, RawRecords, ReadBudget, ScalarType, SliceWindows, SourceError,
-    SourceFile, SourceFormat, SourceRange, SourceSpec,
+    RANGE_BYTES, RawChunk, RawChunks, RawRecords, ReadBudget, Reject, RejectedContent, ScalarType,
+    SliceWindows, SourceError, SourceFile, SourceFormat, SourceRange, SourceSpec,
 };
 pub use crate::split::{Split, SplitError, slice_windows};
-#[cfg(feature = "sql")]
-pub use crate::sql::{Query, QueryError, QueryRows, QueryTable, QueryTableError, QueryTableRows};
 pub use crate::task::{
     Boundary, ColumnDefinition, Definition, FeatureSpec, Task, TaskFile, TaskSpec, VocabularyDefinition,
 };

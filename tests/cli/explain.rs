@@ -16,5 +16,5 @@ fn the_path_is_printed_as_json() {
 
 #[test]
 fn a_mistyped_task_gets_the_nearest_name() {
-    insta::assert_snapshot!(Project::new().seqio("explain dosc").fails(1));
+    insta::assert_snapshot!(Project::new().seqio("explain dosc").fails(3));
 }

@@ -1,7 +1,7 @@
 //! What goes wrong in the world: damage, changes, full disks, readers that sleep or go away. Each ends in a clear
 //! message or the documented result.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -37,14 +37,14 @@ fn a_flipped_byte_is_found_by_the_reader_and_by_verify() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&shard, bytes).unwrap();
-    let message = project.seqio("cache verify").fails(1);
+    let message = project.seqio("cache verify").fails(4);
     assert!(
         message.contains("hint: remove a damaged cache with `seqio cache remove --cache FOLDER`"),
         "{message}"
     );
     let shown = project.seqio("cache verify").out();
     assert!(shown.contains("DAMAGED") && shown.contains(&name), "{shown}");
-    let message = stream(&project).fails(1);
+    let message = stream(&project).fails(4);
     assert!(message.contains("damaged") && message.contains(&name), "{message}");
 }
 
@@ -54,7 +54,7 @@ fn a_cut_shard_is_found_when_it_is_opened() {
     let shard = file_ending_in(&folder, ".arrow");
     let bytes = std::fs::read(&shard).unwrap();
     std::fs::write(&shard, &bytes[..bytes.len() - 100]).unwrap();
-    let message = stream(&project).fails(1);
+    let message = stream(&project).fails(4);
     assert!(message.contains(shard.file_name().unwrap().to_str().unwrap()), "{message}");
     assert!(message.contains("damaged"), "{message}");
 }
@@ -182,13 +182,13 @@ fn bad_rows_stop_with_file_and_line_or_are_skipped_and_counted() {
         let message = project.seqio("cache build docs --split train").fails(1);
         assert!(message.contains("train-1.jsonl, line 3"), "{kind}: {message}");
         assert!(
-            message.contains("hint: mend the file, or write `on_bad_row = \"skip\"`"),
+            message.contains("hint: mend the file") && message.contains("`on_bad_row = \"skip\"`"),
             "{kind}: {message}"
         );
         let message = project.seqio("inspect docs --split train -n 50").fails(1);
         assert!(message.contains("train-1.jsonl, line 3"), "{kind}: {message}");
         assert!(
-            message.contains("hint: mend the file, or write `on_bad_row = \"skip\"`"),
+            message.contains("hint: mend the file") && message.contains("`\"set_aside\"`"),
             "{kind}: {message}"
         );
         let text = String::from_utf8(project.read("seqio.toml")).unwrap();
@@ -198,6 +198,62 @@ fn bad_rows_stop_with_file_and_line_or_are_skipped_and_counted() {
         assert!(ran.out().contains("44 examples"), "{kind}: {}", ran.out());
         assert!(ran.err().contains("skipped 1 bad record"), "{kind}: {}", ran.err());
     }
+}
+
+#[test]
+fn bad_rows_and_damage_are_set_aside_with_file_line_reason_and_the_row() {
+    let project = Project::new();
+    project.write(
+        "data/train-1.jsonl",
+        b"{\"text\":\"good\"}\n{\"text\":7}\n\n{\"text\":\"\xff\xfe\"}\r\n{\"text\": \"last".as_slice(),
+    );
+    let packed = pack_gzip(documents(0..30).as_bytes());
+    project.write("data/train-2.jsonl.gz", &packed[..packed.len() - 9]);
+    let text = String::from_utf8(project.read("seqio.toml")).unwrap();
+    let text = text.replace("data/train-*.jsonl", "data/train-*");
+    project.write(
+        "seqio.toml",
+        text.replace("columns = { text", "on_bad_row = \"set_aside\", columns = { text"),
+    );
+
+    let inspected = project.seqio("inspect docs -n 1000").ok();
+    insta::assert_snapshot!(inspected.err(), @"note: `docs`, split `train`: set aside 4 bad records; `seqio cache build docs` puts them in `train.rejects.jsonl` of the cache");
+    let streamed =
+        project.seqio("stream docs --no-cache --order storage --batch-size 9 --lengths 64 --epochs 1").ok();
+    insta::assert_snapshot!(streamed.err(), @"note: `docs`, split `train`: set aside 4 bad records; `seqio cache build docs` puts them in `train.rejects.jsonl` of the cache");
+    let built = project.seqio("cache build docs --split train --json").ok();
+    insta::assert_snapshot!(built.err(), @r"
+    note: `docs`, split `train`: set aside 4 bad records; the first is train-1.jsonl:2: `text` should be a string, but is the number 7
+    note: `train-2.jsonl.gz` could not be read to its end: the gzip stream ends early
+    ");
+    let cache = project.cache_of("docs");
+    let rejects = std::fs::read_to_string(cache.join("train.rejects.jsonl")).unwrap();
+    insta::assert_snapshot!(rejects, @r#"
+    {"file":"train-1.jsonl","line":2,"reason":"`text` should be a string, but is the number 7","row":"{\"text\":7}"}
+    {"file":"train-1.jsonl","line":4,"reason":"is not valid UTF-8 at byte 10 of the line","row_base64":"eyJ0ZXh0Ijoi//4ifQ=="}
+    {"file":"train-1.jsonl","line":5,"reason":"is not valid JSON: EOF while parsing a string at byte 14 of the line","row":"{\"text\": \"last"}
+    {"file":"train-2.jsonl.gz","line":31,"reason":"the gzip stream ends early"}
+    "#);
+    let built = built.json();
+    assert_eq!(project.path(built["rejects"].as_str().unwrap()), cache.join("train.rejects.jsonl"));
+    assert_eq!(built["bad_rows"], rejects.lines().count());
+
+    let again = project.seqio("cache build docs --split train").ok().out();
+    assert!(again.contains("4 bad records set aside in seqio-cache/docs/"), "{again}");
+    let stats = project.seqio("stats docs --split train").ok().out();
+    assert!(stats.contains("4 bad records of 76 set aside in seqio-cache/docs/"), "{stats}");
+    project.seqio("cache verify").ok();
+    std::fs::write(cache.join("train.rejects.jsonl"), rejects.replace('7', "8")).unwrap();
+    let verified = project.seqio("cache verify");
+    assert!(verified.out().contains("train.rejects.jsonl: it is not the file"), "{verified:?}");
+    verified.fails(1);
+}
+
+/// Gzip, as `gzip` makes it.
+fn pack_gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packer.write_all(bytes).unwrap();
+    packer.finish().unwrap()
 }
 
 #[test]

@@ -118,13 +118,13 @@ fn a_value_that_cannot_be_names_its_line() {
 fn mistakes_are_shown_where_they_stand() {
     let project = pages();
     project.write("seqio.toml", TASKS.replace("lang = 'en'", "lagn = 'en'"));
-    insta::assert_snapshot!(project.seqio("explain english").fails(1));
+    insta::assert_snapshot!(project.seqio("explain english").fails(3));
     project.write("seqio.toml", TASKS.replace("lang = 'en'", "random() < 0.1"));
-    insta::assert_snapshot!(project.seqio("explain english").fails(1));
+    insta::assert_snapshot!(project.seqio("explain english").fails(3));
     let below =
         TASKS.replace("  { op = \"tokenize\" },\n", "  { op = \"tokenize\" },\n  { op = \"cache\" },\n");
     project.write("seqio.toml", below);
-    insta::assert_snapshot!(project.seqio("explain english").fails(1));
+    insta::assert_snapshot!(project.seqio("explain english").fails(3));
 }
 
 #[test]

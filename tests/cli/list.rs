@@ -33,7 +33,7 @@ fn vocabularies_are_listed_without_being_opened() {
 
 #[test]
 fn a_missing_task_file_says_how_to_name_one() {
-    let message = Project::empty().seqio("list").fails(1);
+    let message = Project::empty().seqio("list").fails(3);
     insta::assert_snapshot!(message);
 }
 
@@ -42,5 +42,5 @@ fn every_mistake_of_a_task_file_is_told_with_its_place() {
     let project = Project::new();
     let text = String::from_utf8(project.read("seqio.toml")).unwrap();
     project.write("seqio.toml", text.replace("append_eos", "append_oes").replace("features =", "feature ="));
-    insta::assert_snapshot!(project.seqio("list").fails(1));
+    insta::assert_snapshot!(project.seqio("list").fails(3));
 }

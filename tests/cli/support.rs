@@ -123,7 +123,8 @@ impl Project {
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_seqio"));
         command.args(line.split_whitespace()).current_dir(self.folder.path());
-        for name in ["SEQIO_CACHE_DIR", "NO_COLOR", "COLUMNS", "RUST_BACKTRACE"] {
+        for name in ["SEQIO_CACHE_DIR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "RUST_BACKTRACE"]
+        {
             command.env_remove(name);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

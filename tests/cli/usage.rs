@@ -11,6 +11,11 @@ fn help_teaches_with_examples() {
     let project = Project::empty();
     insta::assert_snapshot!("help", project.seqio("--help").ok().out());
     for command in [
+        "init",
+        "reference",
+        "schema",
+        "completions",
+        "man",
         "list",
         "explain",
         "inspect",
@@ -26,7 +31,6 @@ fn help_teaches_with_examples() {
         "plan",
         "batch",
         "find",
-        "query",
         "bench cache",
         "bench infeed",
     ] {
@@ -102,6 +106,39 @@ fn a_terminal_gets_colour_unless_no_color_is_set() {
     let project = Project::new();
     assert!(on_a_terminal(&project, "inspect docs -n 1", false).contains("\u{1b}[1mexample 0\u{1b}[0m"));
     assert!(!on_a_terminal(&project, "inspect docs -n 1", true).contains('\u{1b}'));
+}
+
+#[test]
+fn help_and_complaints_are_coloured_as_the_rest() {
+    let project = Project::new();
+    let coloured = |line: &str, variables: &[(&str, &str)]| {
+        let ran = project.run(project.command(line).envs(variables.iter().copied()));
+        ran.out().contains('\u{1b}') || ran.err().contains('\u{1b}')
+    };
+    for line in ["--help", "stream --help", "strem", "inspect docs -n 1", "explain dosc", "list"] {
+        assert!(!coloured(line, &[]), "`{line}` is coloured in a pipe");
+        assert!(coloured(line, &[("CLICOLOR_FORCE", "1")]), "`{line}` is not coloured although it is forced");
+        assert!(!coloured(line, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]), "`{line}` is coloured");
+        assert!(
+            !coloured(&format!("{line} --color=never"), &[("CLICOLOR_FORCE", "1")]),
+            "`{line}` is coloured"
+        );
+        assert!(
+            coloured(&format!("--color always {line}"), &[("NO_COLOR", "1")]),
+            "`{line}` is not coloured"
+        );
+    }
+}
+
+#[test]
+fn a_bar_has_no_colour_if_no_color_is_set() {
+    let project = Project::new();
+    let shown = on_a_terminal(&project, "cache build docs --split train", true);
+    assert!(shown.contains("docs train encoding"), "{shown}");
+    assert!(!shown.contains("\u{1b}[36m") && !shown.contains("\u{1b}[2m"), "{shown:?}");
+    let shown = on_a_terminal(&project, "--help", false);
+    assert!(shown.contains('\u{1b}'));
+    assert!(!on_a_terminal(&project, "--help", true).contains('\u{1b}'));
 }
 
 #[test]

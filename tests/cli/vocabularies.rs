@@ -79,7 +79,7 @@ fn a_rank_file_is_a_vocabulary_and_travels_with_its_cache() {
 
 #[test]
 fn mistakes_in_a_rank_file_vocabulary_are_told_with_their_place() {
-    let told = |settings: &str| rank_file(settings).seqio("explain docs").fails(1);
+    let told = |settings: &str| rank_file(settings).seqio("explain docs").fails(3);
     insta::assert_snapshot!(told("pattern = \"cl100\""), @r#"
     error: seqio.toml:3:11: vocabulary `tiny`: `pattern` cannot be `cl100`
       |
@@ -102,7 +102,7 @@ fn mistakes_in_a_rank_file_vocabulary_are_told_with_their_place() {
     "#);
     let project = rank_file(SPECIAL);
     project.write("vocab/tiny.tiktoken", "IQ== 0\nIQ= 1\n");
-    insta::assert_snapshot!(project.seqio("explain docs").fails(1), @r#"
+    insta::assert_snapshot!(project.seqio("explain docs").fails(3), @r#"
     error: seqio.toml:2:12: vocabulary `tiny`: `./vocab/tiny.tiktoken`: not a usable rank file: line 2: `IQ=` is not base64
       |
     2 | tiktoken = "vocab/tiny.tiktoken"

@@ -106,7 +106,7 @@ fn found(split: &CachedSplit) -> Naive {
 fn task(world: &World, steps: &[By]) -> TinyTask {
     let mut task = world.task();
     task.deduplicate = steps.to_vec();
-    task.skip_bad_rows = true;
+    task.on_bad_row = seqio::OnBadRow::Skip;
     task
 }
 

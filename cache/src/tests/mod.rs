@@ -7,6 +7,7 @@ mod duplicates;
 mod explain;
 mod forms;
 mod reading;
+mod rejects;
 mod reuse;
 mod sources;
 mod tasks;

@@ -153,7 +153,7 @@ fn a_slice_is_a_split_of_its_own_and_slices_add_up() {
 fn statistics_are_those_of_the_examples() {
     let world = World::new(&[("train", "ab?\n\n!bad\nabcd?\n")]);
     let mut task = world.task();
-    task.skip_bad_rows = true;
+    task.on_bad_row = seqio::OnBadRow::Skip;
     let caches = world.caches("caches");
     let report =
         super::tiny::build(&task, &caches, &["train"], &small(2), &crate::progress::NoProgress).unwrap();

@@ -131,7 +131,7 @@ fn bad_records_and_what_encoders_met_are_counted_as_in_a_full_build() {
             .collect::<String>()
     };
     let world = World::new(&[("train-b", &bad("b", 30)), ("train-c", &bad("c", 9)), ("validation", "v\n")]);
-    let task = || TinyTask { skip_bad_rows: true, ..world.task() };
+    let task = || TinyTask { on_bad_row: seqio::OnBadRow::Skip, ..world.task() };
     build(&task(), &world.caches("old"), &SPLITS, &small(2), &NoProgress).unwrap();
     world.write("train-a", &bad("a", 4));
     std::fs::remove_file(world.sources().join("train-c")).unwrap();
@@ -280,7 +280,7 @@ proptest! {
         let world = World::new(&[]);
         let name = |file: u8| format!("{split}-{file}{}", if file == 3 { ".stream" } else { "" });
         let text = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
-        let task = || TinyTask { skip_bad_rows: true, ..world.task() };
+        let task = || TinyTask { on_bad_row: seqio::OnBadRow::Skip, ..world.task() };
         old.iter().for_each(|(&file, lines)| world.write(&name(file), &text(lines)));
         let form = Some(if zstd { Compression::Zstd } else { Compression::None });
         build(&task(), &world.caches("old"), &[split], &BuildConfig { compression: form, ..small(threads) }, &NoProgress).unwrap();

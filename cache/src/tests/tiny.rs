@@ -15,9 +15,9 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use seqio::{
-    BadRow, DataSource, EncodeCounts, ExampleId, ExampleRow, Examples, FileRanges, Fingerprint, Origin,
-    ParsedChunk, PreprocessError, RawChunk, RawChunks, RawRecords, SourceError, SourceFile, SourceRange,
-    Split, SplitChoices, SplitKeys, WholeSplitStep,
+    BadRow, DataSource, EncodeCounts, ExampleId, ExampleRow, Examples, FileRanges, Fingerprint, OnBadRow,
+    Origin, ParsedChunk, PreprocessError, RawChunk, RawChunks, RawRecords, SourceError, SourceFile,
+    SourceRange, Split, SplitChoices, SplitKeys, WholeSplitStep,
 };
 use tempfile::TempDir;
 
@@ -157,7 +157,7 @@ impl DataSource for LineSource {
                 bad_rows.push(BadRow {
                     ordinal,
                     offset,
-                    length: line.len() as u64,
+                    length: line.trim_ascii_end().len() as u64,
                     reason: "it begins with `!`".to_owned(),
                 });
             } else {
@@ -196,7 +196,7 @@ pub(crate) struct TinyTask {
     pub(crate) chunks_read: Arc<AtomicU64>,
     pub(crate) chunks_parsed: Arc<AtomicU64>,
     pub(crate) version: u32,
-    pub(crate) skip_bad_rows: bool,
+    pub(crate) on_bad_row: OnBadRow,
     /// Steps that keep the first of equal examples, in order: by what, and after which the tokens are made.
     pub(crate) deduplicate: Vec<By>,
 }
@@ -253,7 +253,7 @@ impl TinyTask {
             chunks_read,
             chunks_parsed,
             version: 1,
-            skip_bad_rows: false,
+            on_bad_row: OnBadRow::Fail,
             deduplicate: Vec::new(),
         }
     }
@@ -350,8 +350,8 @@ impl BuildInput for TinyTask {
         split == "train"
     }
 
-    fn skips_bad_rows(&self) -> bool {
-        self.skip_bad_rows
+    fn on_bad_row(&self) -> OnBadRow {
+        self.on_bad_row
     }
 
     fn cache_definition(&self) -> serde_json::Value {
@@ -372,11 +372,13 @@ impl BuildInput for TinyTask {
 pub(crate) struct World {
     folder: TempDir,
     pub(crate) range_bytes: u64,
+    pub(crate) on_bad_row: OnBadRow,
 }
 
 impl World {
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
-        let world = Self { folder: tempfile::tempdir().unwrap(), range_bytes: 40 };
+        let world =
+            Self { folder: tempfile::tempdir().unwrap(), range_bytes: 40, on_bad_row: OnBadRow::Fail };
         std::fs::create_dir(world.sources()).unwrap();
         files.iter().for_each(|(name, text)| world.write(name, text));
         world
@@ -391,7 +393,7 @@ impl World {
     }
 
     pub(crate) fn task(&self) -> TinyTask {
-        TinyTask::new(&self.sources(), self.range_bytes)
+        TinyTask { on_bad_row: self.on_bad_row, ..TinyTask::new(&self.sources(), self.range_bytes) }
     }
 
     pub(crate) fn caches(&self, name: &str) -> CacheDir {

@@ -66,7 +66,7 @@ impl ExampleStore for Watched {
         self.tokens_read.fetch_add(out.len() as u64, Ordering::Relaxed);
         assert_ne!(self.panics, Some((example, false)), "a torn page");
         if self.unreadable == Some(example) {
-            return Err(StoreError { problem: "shard 3, batch 9: the checksum does not fit".to_owned() });
+            return Err(StoreError::new("shard 3, batch 9: the checksum does not fit"));
         }
         self.inner.read_tokens(feature, example, from, out)
     }

@@ -126,16 +126,14 @@ fn token_column<'a>(examples: &'a Examples, feature: &str) -> Result<&'a ListArr
     match examples.columns.column_by_name(feature) {
         Some(column) => match column.data_type() {
             DataType::List(item) if *item.data_type() == DataType::Int32 => Ok(column.as_list::<i32>()),
-            found => Err(StoreError {
-                problem: format!("feature `{feature}` must be a list of int32 token ids, but it is {found}"),
-            }),
+            found => Err(StoreError::new(format!(
+                "feature `{feature}` must be a list of int32 token ids, but it is {found}"
+            ))),
         },
-        None => Err(StoreError {
-            problem: format!(
-                "the examples have no column `{feature}`; they have {}",
-                quoted(schema.fields().iter().map(|field| field.name()))
-            ),
-        }),
+        None => Err(StoreError::new(format!(
+            "the examples have no column `{feature}`; they have {}",
+            quoted(schema.fields().iter().map(|field| field.name()))
+        ))),
     }
 }
 
@@ -174,7 +172,7 @@ impl ExampleStore for InMemoryExamples {
             let (length, to) = (end - first, from + out.len());
             let problem =
                 format!("example {example} has {length} ids of feature {feature}, not {from}..{to}");
-            return Err(StoreError { problem });
+            return Err(StoreError::new(problem));
         }
         match &column.ids {
             Ids::U16(ids) => {
@@ -201,7 +199,7 @@ impl InMemoryExamples {
     }
 
     fn no_example(&self, example: u64) -> StoreError {
-        StoreError { problem: format!("there is no example {example}; there are {}", self.rows.len()) }
+        StoreError::new(format!("there is no example {example}; there are {}", self.rows.len()))
     }
 }
 

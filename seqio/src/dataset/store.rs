@@ -11,6 +11,15 @@ use crate::example::{ExampleId, ExampleRow, Origin};
 pub struct StoreError {
     /// What is wrong, with shard and batch, and what to do.
     pub problem: String,
+    /// Whether the stored data are not as they were written.
+    pub is_damage: bool,
+}
+
+impl StoreError {
+    /// An error that says nothing about the state of the stored data.
+    pub fn new(problem: impl Into<String>) -> Self {
+        Self { problem: problem.into(), is_damage: false }
+    }
 }
 
 /// Examples 0..n of one split, numbered in storage order, with the token features they have.

@@ -51,6 +51,7 @@ impl Explanation {
         let bad = match source.on_bad_row {
             OnBadRow::Fail => "a bad record stops the run",
             OnBadRow::Skip => "bad records are skipped and counted",
+            OnBadRow::SetAside => "bad records are set aside and counted",
         };
         let format = match source.format {
             SourceFormat::Text => "lines of text",

@@ -6,6 +6,7 @@
 //! ```
 
 use arrow::datatypes::SchemaRef;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
@@ -16,11 +17,13 @@ use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
 ///
 /// Trimming comes later and may cut the id off again; use `append_eos_after_trim` where every sequence has to end in
 /// EOS.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = Self::default())]
 pub struct AppendEos {
     /// Limits the step to these features; none mean all that ask for an EOS.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-default" = "all with `add_eos`"))]
     pub features: Vec<String>,
 }
 

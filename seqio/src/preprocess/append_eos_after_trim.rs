@@ -7,6 +7,7 @@
 //! ```
 
 use arrow::datatypes::SchemaRef;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
@@ -15,11 +16,13 @@ use crate::preprocess::columns::{apply_edits, edited_schema};
 use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
 
 /// Trims each output feature that asks for an EOS (`add_eos`) to one id less than its length, then appends the EOS.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = Self::default())]
 pub struct AppendEosAfterTrim {
     /// Limits the step to these features; none mean all that ask for an EOS.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-default" = "all with `add_eos`"))]
     pub features: Vec<String>,
 }
 

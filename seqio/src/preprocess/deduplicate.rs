@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -25,12 +26,21 @@ use crate::preprocess::{PreprocessError, Preprocessor, SplitKey, StepContext, Wh
 const STEP: &str = "deduplicate";
 
 /// Of examples that are equal in all of some columns, keeps the first in the order of the source.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = Self::by(["text"]))]
 pub struct Deduplicate {
     /// The columns that are compared: the name of one, or a list of names.
     #[serde(serialize_with = "write_names", deserialize_with = "read_names")]
+    #[schemars(schema_with = "names_schema")]
     pub by: Vec<String>,
+}
+
+fn names_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" }, "minItems": 1 }],
+        "x-type": "column or list of columns",
+    })
 }
 
 impl Deduplicate {

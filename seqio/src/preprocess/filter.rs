@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, BooleanArray};
 use arrow::compute::{filter_record_batch, prep_null_mask_filter};
 use arrow::datatypes::{DataType, Int32Type, SchemaRef};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
@@ -22,8 +23,9 @@ const STEP: &str = "filter";
 /// Keeps the examples for which the condition is true, with their ids; where it is false or null they are dropped, and
 /// counted. The condition is SQL over the columns at this place, token features among them:
 /// `cardinality(targets) <= 512`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = Self::new("length(text) > 200"))]
 pub struct Filter {
     /// An SQL expression that is true or false for each example.
     #[serde(rename = "where")]

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int64Type, Schema, SchemaRef, UInt64Type};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
@@ -29,14 +30,17 @@ const STEP: &str = "format";
 /// In a template `{name}` stands for the value of a column, `{{` and `}}` for braces. Whole numbers are written in
 /// decimal, floats as `0.5` and `1.0`, booleans as `true` and `false`, and nulls as nothing. An expression gives a column
 /// of its own type, with nulls where it is null.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = Self::new([("inputs", "translate English to French: {en}"), ("targets", "{fr}")]))]
 pub struct Format {
     /// Column to template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-type" = "table of column = template", "x-default" = "none"))]
     pub set: BTreeMap<String, String>,
     /// Column to SQL expression.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-type" = "table of column = expression", "x-default" = "none"))]
     pub compute: BTreeMap<String, String>,
     #[serde(skip)]
     prepared: Prepared<Vec<(String, SqlSetting)>>,

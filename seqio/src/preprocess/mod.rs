@@ -23,10 +23,12 @@ mod sql;
 mod tokenize;
 mod trim;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -130,6 +132,9 @@ pub trait WholeSplit: Preprocessor {
     fn keys(&self, examples: &Examples, ctx: &StepContext) -> Result<Vec<Option<SplitKey>>, PreprocessError>;
 }
 
+const CACHE_SUMMARY: &str =
+    "marks where offline caching stops: steps above run once, steps below every epoch";
+
 /// Declares [`Step`]: one line a step gives its variant, its name in task files and its conversions.
 macro_rules! steps {
     ($($name:literal: $variant:ident, $summary:literal;)*) => {
@@ -149,7 +154,7 @@ macro_rules! steps {
             /// Names of the steps known to every program, each with what it does.
             pub const TABLE: &[(&str, &str)] = &[
                 $(($name, $summary),)*
-                ("cache", "marks where offline caching stops: steps above run once, steps below every epoch"),
+                ("cache", CACHE_SUMMARY),
             ];
 
             /// The step's name in task files.
@@ -176,6 +181,14 @@ macro_rules! steps {
                     $(Self::$variant(step) => Some(Arc::new(step.clone())),)*
                     Self::Cache | Self::Custom(_) => None,
                 }
+            }
+
+            /// The settings of every step of the table, as JSON Schemas with `op`, a description and an example.
+            fn schemas(generator: &mut SchemaGenerator) -> Vec<Value> {
+                vec![
+                    $(with_op($name, $summary, <$variant as JsonSchema>::json_schema(generator)),)*
+                    with_op("cache", CACHE_SUMMARY, NoSettings::json_schema(generator)),
+                ]
             }
 
             fn settings_value(&self) -> Result<Value, serde_json::Error> {
@@ -207,10 +220,46 @@ steps! {
     "trim": Trim, "keeps the first ids of sequences that are longer than their length";
 }
 
-/// The settings of a step that has none.
-#[derive(Deserialize)]
+/// Without a `cache` step the boundary is implied: before the first step that depends on a length that the task does not
+/// fix, or at the end.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = Self {})]
 struct NoSettings {}
+
+/// The schema of a step's settings with its name and what it does in front.
+fn with_op(op: &str, summary: &str, settings: Schema) -> Value {
+    let mut step = settings.to_value();
+    let more =
+        step.get("description").and_then(Value::as_str).map_or(String::new(), |more| format!("\n\n{more}"));
+    step["title"] = op.into();
+    step["x-summary"] = summary.into();
+    step["description"] = format!("{}.{more}", capitalised(summary)).into();
+    step["properties"]["op"] = serde_json::json!({ "const": op, "description": summary });
+    for example in step["examples"].as_array_mut().into_iter().flatten() {
+        example["op"] = op.into();
+    }
+    match step["required"].as_array_mut() {
+        Some(required) => required.insert(0, "op".into()),
+        None => step["required"] = serde_json::json!(["op"]),
+    }
+    step
+}
+
+fn capitalised(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
+}
+
+impl JsonSchema for Step {
+    fn schema_name() -> Cow<'static, str> {
+        "Step".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "oneOf": Self::schemas(generator) })
+    }
+}
 
 impl Step {
     /// The settings, without `op`.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
@@ -17,10 +18,12 @@ use crate::preprocess::{PreprocessError, Preprocessor, StepContext, column_names
 
 /// Renames columns. A null text becomes the empty text, as in SeqIO; other columns keep their nulls. An empty old name
 /// makes a column of empty texts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = Self::new([("targets", "text")]))]
 pub struct Rekey {
     /// New name to old name.
+    #[schemars(extend("x-type" = "table of new name = old name"))]
     pub to_from: BTreeMap<String, String>,
 }
 

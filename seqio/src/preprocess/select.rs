@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
@@ -20,14 +21,17 @@ use crate::preprocess::{PreprocessError, Preprocessor, StepContext, column_names
 const STEP: &str = "select";
 
 /// Keeps columns as they are, nulls too: unlike `rekey` it gives none another name.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = Self::new(["id", "text"]))]
 pub struct Select {
     /// The columns to keep, in this order; or SQL expressions with a name: `length(text) AS characters`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-default" = "all but `except`"))]
     pub columns: Vec<String>,
     /// The columns to leave out, instead of those to keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-default" = "none"))]
     pub except: Vec<String>,
     #[serde(skip)]
     prepared: Prepared<Selection>,

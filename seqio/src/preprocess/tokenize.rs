@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::{EncodeCounts, ExampleRow, Examples};
@@ -27,8 +28,9 @@ const STEP: &str = "tokenize";
 /// A feature whose column is a list of whole numbers already (pass-through ids, pre-tokenized data) is checked
 /// against its vocabulary's size instead and kept. A null text or list is an empty sequence. A feature with
 /// `required = false` may have no column at all.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = Self::default())]
 pub struct Tokenize {
     /// Keeps each text that is encoded, as column `<feature>_pretokenized`.
     #[serde(default)]

@@ -6,6 +6,7 @@
 //! ```
 
 use arrow::datatypes::SchemaRef;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
@@ -15,11 +16,13 @@ use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
 /// Trims each output feature to its length; a feature without a length is left alone.
 ///
 /// An EOS at the end is cut off like any other id: see `append_eos_after_trim`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = Self::only(["inputs"]))]
 pub struct Trim {
     /// Limits the step to these features; none mean all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-default" = "all"))]
     pub features: Vec<String>,
 }
 

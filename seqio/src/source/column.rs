@@ -4,11 +4,13 @@
 //! columns = { text = "string", ids = "list<int32>", title = "string?" }
 //! ```
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::text::nearest;
@@ -62,6 +64,18 @@ impl ScalarType {
             Self::Float32 => "float32",
             Self::Float64 => "float64",
             Self::Bool => "bool",
+        }
+    }
+
+    /// What a value is, in words.
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::String => "Unicode text",
+            Self::Int32 => "a whole number of 32 bits",
+            Self::Int64 => "a whole number of 64 bits",
+            Self::Float32 => "a number of 32 bits",
+            Self::Float64 => "a number of 64 bits",
+            Self::Bool => "true or false",
         }
     }
 
@@ -195,6 +209,38 @@ impl TryFrom<String> for ColumnSpec {
 
     fn try_from(text: String) -> Result<Self, String> {
         text.parse()
+    }
+}
+
+impl JsonSchema for ColumnSpec {
+    fn schema_name() -> Cow<'static, str> {
+        "ColumnSpec".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let one =
+            |name: String, meaning: String| serde_json::json!({ "const": name, "description": meaning });
+        let mut types: Vec<_> = ScalarType::ALL
+            .iter()
+            .map(|scalar| one(scalar.to_string(), format!("{}.", scalar.meaning())))
+            .collect();
+        types.extend(ScalarType::ALL.iter().map(|scalar| {
+            one(
+                ColumnType::List(*scalar).to_string(),
+                format!("any number of values, each {}.", scalar.meaning()),
+            )
+        }));
+        let optional: Vec<_> = types
+            .iter()
+            .filter_map(|known| {
+                Some(one(
+                    format!("{}?", known["const"].as_str()?),
+                    "the same, which a record may lack.".to_owned(),
+                ))
+            })
+            .collect();
+        types.extend(optional);
+        json_schema!({ "oneOf": types, "description": "the type of a column", "x-type": "column type" })
     }
 }
 

@@ -8,43 +8,56 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::source::spec::SourceFormat;
 use crate::text::quoted;
 
 /// The dialect of a CSV or TSV source; what is not given has the format's default.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(description = "How the text of a CSV or TSV file is taken apart.")]
 pub struct Dialect {
     /// What stands between fields; `,`, and of TSV a tab.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &";", extend("x-default" = "`\",\"`, of `tsv` a tab"))]
     pub delimiter: Option<String>,
     /// What stands around fields that hold delimiters or line ends; `"`, and of TSV `""`: quotes are text.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"'", extend("x-default" = "`\"\\\"\"`, of `tsv` none"))]
     pub quote: Option<String>,
     /// Between quotes, what takes away the meaning of the next character; by default nothing does.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"\\", extend("x-default" = "none"))]
     pub escape: Option<String>,
     /// Whether two quotes between quotes are one that is text; they are by default.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = false, extend("default" = true))]
     pub double_quote: Option<bool>,
     /// What begins a line that is passed over; by default nothing does.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"#", extend("x-default" = "none"))]
     pub comment: Option<String>,
     /// `true`: the first record of each file names its columns; or the names, if files have no such record.
     #[serde(skip_serializing_if = "Header::is_first_record")]
+    #[schemars(
+        example = ["text", "label"],
+        extend("default" = true, "x-type" = "`true` or list of names")
+    )]
     pub header: Header,
     /// Whether white space around values and names is taken away.
     #[serde(skip_serializing_if = "is_false")]
+    #[schemars(example = true, extend("default" = false))]
     pub trim: bool,
     /// Texts that stand for nulls, in columns of any type. An empty value is a null but in columns of strings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(example = ["NA", "null"], extend("x-default" = "none"))]
     pub nulls: Vec<String>,
 }
 
 /// Where the names of columns are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "HeaderValue", into = "HeaderValue")]
 pub enum Header {
     /// In the first record of each file.
@@ -54,7 +67,7 @@ pub enum Header {
     Names(Vec<String>),
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "`header` should be `true` or a list of names")]
 enum HeaderValue {
     Is(bool),

@@ -21,6 +21,7 @@ mod parquet;
 mod parquet_columns;
 mod patterns;
 mod record;
+mod reject;
 mod spec;
 #[cfg(test)]
 mod testing;
@@ -42,6 +43,7 @@ use self::compression::Compression;
 pub use self::budget::ReadBudget;
 pub use self::column::{ColumnSpec, ColumnType, ScalarType};
 pub use self::dialect::{Dialect, Header};
+pub use self::reject::{Reject, RejectedContent};
 pub use self::spec::{OnBadRow, SourceFormat, SourceSpec};
 
 /// Text files are cut into ranges of this many decompressed bytes; a range owns the records that begin in it.

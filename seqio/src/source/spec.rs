@@ -5,13 +5,16 @@
 //!   columns = { text = "string" }, on_bad_row = "skip", name = "docs" }
 //! ```
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
 
 use crate::source::column::{ColumnSpec, ColumnType};
 use crate::source::csv_infer::pin_csv_columns;
@@ -25,7 +28,7 @@ use crate::source::{DataSource, SourceError};
 use crate::split::Split;
 
 /// A source: which files hold the examples of each split, and how they are read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "SourceTable", into = "SourceTable")]
 pub struct SourceSpec {
     /// What the files are.
@@ -59,7 +62,9 @@ pub enum SourceFormat {
 }
 
 /// What a record that cannot be read does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum OnBadRow {
     /// It stops the run, with file and line.
@@ -67,6 +72,8 @@ pub enum OnBadRow {
     Fail,
     /// It is passed over and counted.
     Skip,
+    /// It is passed over, counted, and kept in the cache with what is wrong with it.
+    SetAside,
 }
 
 impl SourceSpec {
@@ -247,27 +254,51 @@ impl SourceSpec {
     }
 }
 
-/// The form in task files.
-#[derive(Serialize, Deserialize)]
+/// The form in task files. A key that is not required and has no default names a kind.
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SourceTable {
+    /// Lines of text: one column `text`, each line an example, empty ones too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "train": "books/**/*.txt" }))]
     text: Option<BTreeMap<String, Patterns>>,
+    /// A JSON object a line; blank lines are passed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "train": "data/*.jsonl.gz", "validation": "data/valid.jsonl" }))]
     jsonl: Option<BTreeMap<String, Patterns>>,
+    /// Comma-separated values, or with another delimiter: a record names the columns, the others are examples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "train": "tables/*.csv" }))]
     csv: Option<BTreeMap<String, Patterns>>,
+    /// Tab-separated values, in which quotes are text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "train": "tables/*.tsv.gz" }))]
     tsv: Option<BTreeMap<String, Patterns>>,
+    /// Parquet files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "train": ["part-0*.parquet", "more/*.parquet"] }))]
     parquet: Option<BTreeMap<String, Patterns>>,
+    /// The columns to read and their types.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(
+        example = json!({ "text": "string", "title": "string?" }),
+        extend("x-default" = "those of the first file", "x-type" = "table of column = type")
+    )]
     columns: BTreeMap<String, ColumnSpec>,
+    /// `csv` and `tsv` only: how their text is taken apart.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(
+        example = json!({ "delimiter": ";", "header": ["text", "label"] }),
+        extend("x-default" = "see below", "x-type" = "table")
+    )]
     dialect: Dialect,
+    /// What a record that cannot be read does.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(example = OnBadRow::Skip, extend("default" = "fail"))]
     on_bad_row: OnBadRow,
+    /// The name that enters example ids: with one of its own, a renamed task keeps its cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"docs", extend("x-default" = "the task's"))]
     name: Option<String>,
 }
 
@@ -324,6 +355,20 @@ impl From<SourceSpec> for SourceTable {
 /// One pattern, or a list of them.
 #[derive(Clone)]
 struct Patterns(Vec<String>);
+
+impl JsonSchema for Patterns {
+    fn schema_name() -> Cow<'static, str> {
+        "Patterns".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" }, "minItems": 1 }],
+            "description": "a file pattern or a list of file patterns",
+            "x-type": "pattern or list of patterns",
+        })
+    }
+}
 
 impl Serialize for Patterns {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -400,7 +445,7 @@ mod tests {
         insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv` and `parquet`");
         insta::assert_snapshot!(parse_error("text = { train = 3 }"), @"invalid type: integer `3`, expected a file pattern or a list of file patterns");
         insta::assert_snapshot!(parse_error("xls = { train = \"a\" }"), @"unknown field `xls`, expected one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `columns`, `dialect`, `on_bad_row`, `name`");
-        insta::assert_snapshot!(parse_error("jsonl = { train = \"a\" }\non_bad_row = \"ignore\""), @"unknown variant `ignore`, expected `fail` or `skip`");
+        insta::assert_snapshot!(parse_error("jsonl = { train = \"a\" }\non_bad_row = \"ignore\""), @"unknown variant `ignore`, expected one of `fail`, `skip`, `set_aside`");
         assert!(
             parse_error("jsonl = { train = \"a\" }\ncolumns = { a = \"str\" }")
                 .starts_with("unknown column type `str`")

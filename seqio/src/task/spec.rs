@@ -9,10 +9,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::feature::FeatureLengths;
-use crate::preprocess::Step;
+use crate::preprocess::{Rekey, Step, Tokenize};
 use crate::source::SourceSpec;
 use crate::vocabulary::VocabularySpec;
 
@@ -28,14 +29,17 @@ use crate::vocabulary::VocabularySpec;
 /// let file = TaskFile::new().vocabulary("bytes", VocabularySpec::byte()).task("docs", docs);
 /// assert_eq!(file.task.len(), 1);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = "A task file: vocabularies and tasks by name.")]
 pub struct TaskFile {
     /// Vocabularies by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-default" = "none"))]
     pub vocabulary: BTreeMap<String, VocabularySpec>,
     /// Tasks by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-default" = "none"))]
     pub task: BTreeMap<String, TaskSpec>,
 }
 
@@ -59,24 +63,40 @@ impl TaskFile {
 }
 
 /// A task as plain data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = "From files to examples of token ids.")]
 pub struct TaskSpec {
     /// Where its raw examples come from.
+    #[schemars(example = SourceSpec::jsonl([("train", "data/train-*.jsonl")]), extend("x-type" = "table"))]
     pub source: SourceSpec,
-    /// What it puts out.
+    /// What it puts out: columns of token ids by name.
+    #[schemars(
+        example = BTreeMap::from([("targets", FeatureSpec::tokens("bytes"))]),
+        extend("x-type" = "table of name = feature")
+    )]
     pub features: BTreeMap<String, FeatureSpec>,
     /// Lengths that hold whatever a run asks for; they let length-dependent steps stand above the cache boundary.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(
+        example = FeatureLengths::from([("inputs".to_owned(), 512)]),
+        extend("x-default" = "none", "x-type" = "table of feature = tokens")
+    )]
     pub lengths: FeatureLengths,
     /// Decides the order of a shuffled cache.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(example = 7, extend("default" = 0))]
     pub cache_seed: u64,
-    /// The splits whose cache is shuffled; the one named `train` if left out.
+    /// The splits whose cache is stored shuffled; the others keep the order of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = ["train", "validation"], extend("default" = ["train"]))]
     pub shuffle: Option<Vec<String>>,
-    /// From raw examples to features.
+    /// From raw examples to features, in order.
     #[serde(default)]
+    #[schemars(
+        example = [Step::from(Rekey::new([("targets", "text")])), Step::from(Tokenize::default())],
+        extend("x-type" = "list of steps")
+    )]
     pub steps: Vec<Step>,
 }
 
@@ -141,16 +161,20 @@ impl TaskSpec {
 }
 
 /// An output feature as plain data.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = "A column of token ids that comes out, by its name.")]
 pub struct FeatureSpec {
     /// The name of its vocabulary.
+    #[schemars(example = &"bytes")]
     pub vocabulary: String,
     /// Whether `append_eos` and `append_eos_after_trim` end it with EOS.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[schemars(example = false, extend("default" = true))]
     pub add_eos: bool,
-    /// Whether the examples must have it.
+    /// Whether the examples must have it; with `false` a task whose examples lack the column puts the feature out for none.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[schemars(example = false, extend("default" = true))]
     pub required: bool,
 }
 

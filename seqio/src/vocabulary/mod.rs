@@ -40,6 +40,7 @@ pub(crate) use self::{
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::EncodeCounts;
@@ -62,7 +63,7 @@ pub struct SpecialIds {
 /// Left out, each kind follows the library it comes from: SentencePiece matches user-defined pieces and not control
 /// pieces, a `tokenizer.json` matches its added tokens, and of a rank file text is text, as of tiktoken's
 /// `encode_ordinary`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpecialTokensInText {
     /// It is text like any other: no special id ever comes out of text.

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::quoted;
@@ -29,8 +30,9 @@ use crate::vocabulary::{
 /// assert_eq!((bytes.vocab_size(), bytes.sentinel_id()), (359, 358));
 /// # Ok::<(), seqio::VocabularyError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "VocabularyTable", into = "VocabularyTable")]
+#[schemars(description = "Turns text into token ids and ids into text.")]
 pub struct VocabularySpec {
     kind: Kind,
     extra_ids: usize,
@@ -268,38 +270,73 @@ impl VocabularySpec {
 }
 
 /// The TOML form.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+///
+/// A key that is not required and has no default names a kind.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct VocabularyTable {
+    /// A SentencePiece `.model` file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"vocab/t5.model", extend("x-type" = "path"))]
     sentencepiece: Option<PathBuf>,
+    /// A Hugging Face `tokenizer.json` file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"vocab/gpt2/tokenizer.json", extend("x-type" = "path"))]
     tokenizer_json: Option<PathBuf>,
+    /// A tiktoken rank file, with the `pattern` that splits text for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"vocab/cl100k_base.tiktoken", extend("x-type" = "path"))]
     tiktoken: Option<PathBuf>,
+    /// SeqIO's bytes: 0 pad, 1 EOS, 2 unknown, byte b is id b + 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = true, extend("x-type" = "`true`"))]
     byte: Option<bool>,
+    /// Ids `0..size` that the data already holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = 32000, extend("x-type" = "size"))]
     pass_through: Option<usize>,
+    /// `tiktoken` only: how text is split into words, as the tokenizer of that name does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = SplitPattern::Cl100k, extend("x-default" = "required with `tiktoken`"))]
     pattern: Option<SplitPattern>,
+    /// How many sentinels `<extra_id_0>`, `<extra_id_1>` … follow the vocabulary's own ids.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(example = 100, extend("default" = 0))]
     extra_ids: usize,
+    /// Whether `<extra_id_0>` is the last id, as T5 counts, or the first of the sentinels.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[schemars(example = false, extend("default" = true))]
     reverse_extra_ids: bool,
+    /// `sentencepiece` only: the release whose rounding decides between equally good ways to cut a text.
     #[serde(default, skip_serializing_if = "is_default_arithmetic")]
+    #[schemars(example = Arithmetic::V0_2_0, extend("default" = "0.2.3"))]
     arithmetic: Option<Arithmetic>,
+    /// `tiktoken` only: special tokens with their ids, which a rank file does not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        example = serde_json::json!({ "<|begin_of_text|>": 128000 }),
+        extend("x-default" = "those of the tokenizer that `pattern` is named after, for its own file", "x-type" = "table of token = id")
+    )]
     special_tokens: Option<BTreeMap<String, u32>>,
+    /// What text that spells a special token (`</s>`, `<|endoftext|>`) becomes; for kinds with a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = SpecialTokensInText::Plain, extend("x-default" = "as the library that the kind comes from"))]
     special_tokens_in_text: Option<SpecialTokensInText>,
+    /// The id that fills rows up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = 0, extend("x-default" = "the vocabulary's own"))]
     pad: Option<SpecialId>,
+    /// The id that ends a sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"<|endoftext|>", extend("x-default" = "the vocabulary's own"))]
     eos: Option<SpecialId>,
+    /// The id that begins a sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"<s>", extend("x-default" = "the vocabulary's own"))]
     bos: Option<SpecialId>,
+    /// The id of what the vocabulary cannot spell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"<unk>", extend("x-default" = "the vocabulary's own"))]
     unk: Option<SpecialId>,
 }
 

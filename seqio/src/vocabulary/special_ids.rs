@@ -5,6 +5,7 @@
 //! eos = 2          the id itself
 //! ```
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::EncodeCounts;
@@ -12,7 +13,8 @@ use crate::text::nearest;
 use crate::vocabulary::{SharedVocabulary, SpecialIds, Vocabulary, VocabularyError};
 
 /// A special id as a definition names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-type" = "text of a piece, or an id"))]
 #[serde(untagged, expecting = "expected the text of a piece, or its id")]
 pub enum SpecialId {
     /// By number.

@@ -7,10 +7,11 @@
 //! qwen     "It's 12345  x"  ->  It|'s| |1|2|3|4|5| | x
 //! ```
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Splits text into words as the tokenizer of this name does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SplitPattern {
     /// GPT-2 and GPT-3 (`r50k_base`, `p50k_base`).
