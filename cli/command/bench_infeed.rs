@@ -38,6 +38,9 @@ struct Report {
     bytes_per_second: f64,
     memcpy_bytes_per_second: f64,
     token_bytes_read: u64,
+    /// Of a compressed cache: its batches, and how often one was decompressed.
+    batches: u64,
+    batches_decompressed: u64,
     threads: Option<usize>,
     read_ahead: usize,
     #[serde(flatten)]
@@ -92,6 +95,8 @@ pub(crate) fn run(session: &Session, args: &BenchInfeedArgs, out: &mut Out) -> a
         bytes_per_second: read.bytes as f64 / wall,
         memcpy_bytes_per_second: memcpy_bytes_per_second(),
         token_bytes_read: opened.split.tokens_read_bytes(),
+        batches: opened.split.split_manifest().shards.iter().map(|shard| shard.batches).sum(),
+        batches_decompressed: opened.split.batches_decompressed(),
         threads,
         read_ahead,
         cost,
@@ -175,6 +180,10 @@ fn print(report: &Report, out: &mut Out) -> anyhow::Result<()> {
     line("CPU", format!("{:.3}", report.cost.cpu_seconds), "s, all threads");
     line("peak anonymous memory", bytes(report.cost.peak_anonymous_bytes), "");
     line("token bytes read", bytes(report.token_bytes_read), "from the cache");
+    if report.batches_decompressed > 0 {
+        let of = format!("of its {} batches", count(report.batches));
+        line("decompressed", count(report.batches_decompressed), &of);
+    }
     let paint = out.paint;
     table.write(out, paint, 0)?;
     Ok(out.flush()?)

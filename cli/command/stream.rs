@@ -11,7 +11,7 @@ use seqio::{
     UncachedDataset, WholeSplitError, WholeSplitStep,
 };
 
-use crate::args::{Data, DigestName, FormatName, StreamArgs};
+use crate::args::{Data, DigestName, FormatName, OrderName, StreamArgs};
 use crate::build::tell_passed_over;
 use crate::duplicates::in_words;
 use crate::interrupt::Interrupt;
@@ -116,11 +116,28 @@ fn open(
     }
     let opened = open_data(session, &args.data, args, interrupt, notes)?;
     let config = shape::config(&opened.task, opened.split.name(), &args.shape, args.batch_size)?;
+    if let Some(words) = slow_order(&opened, args) {
+        notes.note(words);
+    }
     let dataset = shape::dataset(&opened, shape::for_run(config, &args.run, args.build.threads))?;
     Ok(match &state {
         Some(state) => dataset.resume(state).hint(|| state_hint(args))?,
         None => dataset.iter_from(args.run.start)?,
     })
+}
+
+/// Says that examples in any order make a compressed cache slow, if not all of it stays in memory.
+fn slow_order(opened: &Opened, args: &StreamArgs) -> Option<String> {
+    let manifest = opened.split.manifest();
+    let kept = opened.split.split_manifest().statistics.bytes <= args.build.memory.0 / 2;
+    if args.shape.order != OrderName::Full || manifest.compression.is_none() || kept {
+        return None;
+    }
+    let folder = opened.split.folder().display();
+    Some(format!(
+        "`--order full` decompresses a batch of this cache for nearly every example; \
+         `seqio cache convert --cache {folder} --compress none` makes it quick, and so does more `--memory`"
+    ))
 }
 
 fn open_data(

@@ -243,9 +243,17 @@ fn a_compressed_cache_streams_the_same_batches_and_becomes_the_other_form_and_ba
     assert_eq!(other.seqio("cache list --json").ok().json()[0]["compression"], "zstd");
     assert!(other.seqio("cache list").ok().out().contains(" zstd"));
     assert!(other.seqio("stats docs --split train").ok().out().contains("60 examples"));
+    let bench = other.seqio("bench infeed docs --batch-size 4 --lengths 96 --steps 3 --json").ok().json();
+    assert!(bench["batches_decompressed"].as_u64().unwrap() > 0, "{bench}");
+    let slow = "stream docs --batch-size 4 --lengths 96 --digest --epochs 1 --order full --memory 1KiB";
+    let ran = other.seqio(slow).ok();
+    assert_eq!(ran.out(), expected[2]);
     assert!(
-        other.seqio("bench infeed docs --batch-size 4 --lengths 96 --steps 3 --json").ok().json().is_object()
+        ran.err().contains("decompresses a batch of this cache for nearly every example"),
+        "{}",
+        ran.err()
     );
+    assert!(!project.seqio(slow).ok().err().contains("decompresses"));
     let zstd = content(&folder);
     assert!(zstd != plain);
 
@@ -304,7 +312,7 @@ fn why_a_cache_does_not_match_is_told_in_words() {
     // The reason that a build gives is in the same words.
     let told = project.seqio("cache build docs --split train").ok().err();
     assert!(told.contains("step 2 `tokenize`: `keep_pretokenized` was false and is true"), "{told}");
-    let message = project.seqio("cache explain dcs").fails(1);
+    let message = project.seqio("cache explain dcs").fails(3);
     assert!(message.contains("did you mean `docs`?"), "{message}");
 }
 
