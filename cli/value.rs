@@ -171,7 +171,7 @@ impl FromStr for Epochs {
     }
 }
 
-/// A line of a file, as `docs/a.jsonl:17`; for Parquet, a row counted from 1; of a CSV record its first line.
+/// A line of a file, as `docs/a.jsonl:17`; for Parquet and Arrow, a row counted from 1; of a CSV record its first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileLine {
     /// The file.

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use arrow::array::{Array as _, RecordBatch};
 use rayon::prelude::*;
 use seqio::{
     BadRow, DataSource, Examples, FileRanges, OnBadRow, ParsedChunk, RawChunk, RawRecords, SourceRange,
@@ -349,7 +350,7 @@ impl<P: Pass> Encoder<'_, P> {
         };
         let read_bytes = match &chunk.records {
             RawRecords::Lines(text) => text.len() as u64,
-            RawRecords::Columns(columns) => columns.get_array_memory_size() as u64,
+            RawRecords::Columns(columns) => columns_bytes(columns),
         };
         let mut content = PartContent {
             chunks: BTreeMap::from([(number, digest)]),
@@ -533,6 +534,13 @@ impl PassBatch for SpillBatch {
     fn memory(&self) -> u64 {
         self.memory()
     }
+}
+
+/// Bytes of columns, of which a chunk may be a slice.
+fn columns_bytes(columns: &RecordBatch) -> u64 {
+    let bytes =
+        columns.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(0) as u64);
+    bytes.sum()
 }
 
 /// An error, and where in the source it is if that is known more exactly than by the chunk.

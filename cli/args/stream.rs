@@ -141,7 +141,7 @@ Examples:
   seqio find data/train-00.jsonl:17 --batch-size 8 --lengths 2048
   seqio find data/train-00.jsonl:17 docs --batch-size 8 --lengths 2048 --epochs 3")]
 pub(crate) struct FindArgs {
-    /// A line of a source file (for Parquet: a row; of a CSV record: its first), counted from 1
+    /// A line of a source file (for Parquet and Arrow: a row; of a CSV record: its first), counted from 1
     #[arg(value_name = "FILE:LINE")]
     pub(crate) place: FileLine,
     /// Name of a task [default: the tasks that read the file]

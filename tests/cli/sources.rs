@@ -73,3 +73,58 @@ fn a_killed_build_of_csv_goes_on_and_the_result_is_the_same() {
     project.seqio("cache build reviews --threads 3").ok();
     assert!(content(&project.cache_of("reviews")) == content(&whole.cache_of("reviews")));
 }
+
+#[test]
+fn arrow_files_and_streams_give_the_same_cache_and_are_traced_to_their_rows() {
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/arrow");
+    let mut caches = Vec::new();
+    for kind in ["arrow", "arrows"] {
+        let project = Project::empty();
+        project.write(
+            "seqio.toml",
+            CSV_TASK.replace("csv = { train = \"data/*.csv\" }", "arrow = { train = \"data/*\" }").replace(
+                r#"columns = { text = "string", stars = "int32?" }"#,
+                r#"columns = { utf8_view = "string", dictionary = "string", int8 = "int32", none = "string?" }"#,
+            )
+            .replace(r#"targets = "text""#, r#"targets = "utf8_view""#),
+        );
+        project.write("data/all.x", std::fs::read(golden.join(format!("all.{kind}"))).unwrap());
+        let explained = project.seqio("explain reviews").ok().out();
+        assert!(explained.contains("source `reviews`: Arrow; a bad record stops the run"), "{explained}");
+        let shown = project.seqio("inspect reviews --num 12 --stage raw").ok().out();
+        assert!(shown.contains("data/all.x:12") && shown.contains("a longer word than fits"), "{shown}");
+        project.seqio("cache build reviews --threads 2").ok();
+        assert!(project.seqio("cache build reviews").ok().out().contains("is up to date"));
+        let shape = "--batch-size 30 --lengths 128 --pack none";
+        let batch = project.seqio(&format!("batch reviews {shape} --step 0 --json")).ok().out();
+        assert!(batch.contains("all.x:1\"") && batch.contains("all.x:24\""), "{batch}");
+        project.seqio(&format!("find data/all.x:24 {shape}")).ok();
+        let folder = project.cache_of("reviews");
+        let shard =
+            files_below(&folder).into_iter().find(|path| path.extension().is_some_and(|end| end == "arrow"));
+        caches.push(std::fs::read(shard.unwrap()).unwrap());
+    }
+    assert!(caches[0] == caches[1]);
+}
+
+#[test]
+fn a_stream_of_arrow_that_breaks_off_is_read_up_to_there_where_the_task_says_so() {
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/arrow/all.arrows");
+    let bytes = std::fs::read(golden).unwrap();
+    let project = Project::empty();
+    let task = CSV_TASK.replace("csv = { train = \"data/*.csv\" }", "arrow = { train = \"data/*\" }");
+    let task = task
+        .replace(r#"text = "string""#, r#"utf8 = "string""#)
+        .replace(r#"targets = "text""#, r#"targets = "utf8""#);
+    project.write("seqio.toml", &task);
+    project.write("data/all.arrows", &bytes[..bytes.len() - 1000]);
+    let message = project.seqio("cache build reviews").fails(1);
+    assert!(message.contains("all.arrows, line 21: the stream ends early"), "{message}");
+    project.write(
+        "seqio.toml",
+        task.replace("} }\nfeatures", "}, on_bad_row = \"skip\" }\nfeatures")
+            .replace("\"int32?\" } }", "\"int32?\" }, on_bad_row = \"skip\" }"),
+    );
+    let built = project.seqio("cache build reviews").ok();
+    assert!(built.out().contains("20 examples"), "{}", built.out());
+}

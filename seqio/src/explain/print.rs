@@ -59,6 +59,7 @@ impl Explanation {
             SourceFormat::Csv => "CSV",
             SourceFormat::Tsv => "TSV",
             SourceFormat::Parquet => "Parquet",
+            SourceFormat::Arrow => "Arrow",
         };
         writeln!(f, "\nsource `{}`: {format}; {bad}", source.name)?;
         let width = source.splits.iter().map(|split| split.name.chars().count()).max().unwrap_or_default();

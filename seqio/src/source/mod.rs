@@ -1,7 +1,12 @@
 //! Where raw examples come from: files, cut into ranges that depend on the data alone.
 
+mod arrow_file;
+mod arrow_layout;
+mod arrow_source;
 mod budget;
 mod column;
+mod columnar;
+mod columns;
 mod compression;
 mod count;
 mod csv;
@@ -18,7 +23,6 @@ mod lines;
 mod listing;
 mod members;
 mod parquet;
-mod parquet_columns;
 mod patterns;
 mod record;
 mod reject;
@@ -72,12 +76,13 @@ impl SourceFile {
 /// A stretch of one file that is read, encoded and committed by itself.
 ///
 /// Text: `start..end` in decompressed bytes, multiples of [`RANGE_BYTES`]; the last range may end beyond its file.
-/// Parquet: `start` is the index of a row group and `end` the next.
+/// Parquet: `start` is the index of a row group and `end` the next. Arrow: bytes of the file, as of text; a range owns
+/// the record batches that begin in it, and only ranges that own one are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceRange {
     /// Index into the split's files.
     pub file: u32,
-    /// First byte or row group.
+    /// First byte, or row group.
     pub start: u64,
     /// One past the last byte or row group.
     pub end: u64,

@@ -1,21 +1,15 @@
 //! Parquet files: a range is a row group, a record a row.
 //!
-//! Columns are the declared ones, or all of the first file that a source can have: strings, whole numbers, floats,
-//! booleans and lists of these. Others (structs, dates, decimals, bytes …) are left out, and refused if declared.
-//!
 //! ```text
-//! file      text: utf8, n: uint16, when: timestamp, ids: list<int64>
-//! columns   text: string, n: int32, ids: list<int64>
-//! declared  columns = { ids = "list<int32>" }   a number beyond 32 bits makes its row a bad one
+//! a.parquet  row groups of 1,000 and 500 rows   -> ranges 0 and 1 of 1,000 and 500 records
 //! ```
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::compute::filter_record_batch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -23,22 +17,16 @@ use parquet::arrow::arrow_reader::{
 use parquet::basic::{ConvertedType, LogicalType};
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
-use crate::example::{ExampleId, ExampleRow, Examples, Origin};
 use crate::source::column::ColumnSpec;
+use crate::source::columnar::{
+    CHUNK_BYTES, CHUNK_ROWS, catching, parse_columns, pin_columns, roots, row_number,
+};
 use crate::source::jsonl::declared_schema;
 use crate::source::listing::Listing;
-use crate::source::parquet_columns::{column_type, convert, is_readable_as};
 use crate::source::{
-    BadRow, DataSource, FileRanges, ParsedChunk, RawChunk, RawChunks, RawRecords, SourceError, SourceFile,
+    DataSource, FileRanges, ParsedChunk, RawChunk, RawChunks, RawRecords, SourceError, SourceFile,
     SourceRange,
 };
-use crate::text::{nearest, quoted};
-
-/// A chunk has about this many bytes, as far as the file's own counts tell.
-const CHUNK_BYTES: u64 = 1 << 20;
-
-/// And at most this many rows, for the counts are of encoded bytes: a repeated text counts once.
-const CHUNK_ROWS: u64 = 1024;
 
 /// A source of Parquet files.
 #[derive(Debug)]
@@ -64,25 +52,7 @@ pub(super) fn pin_parquet_columns(
     let Some(split) = listing.split_names().into_iter().next() else { return Ok(declared.clone()) };
     let Some(file) = listing.files(&split)?.into_iter().next() else { return Ok(declared.clone()) };
     let opened = ParquetFile::open(&file)?;
-    if !declared.is_empty() {
-        opened.roots(&file, declared)?;
-        return Ok(declared.clone());
-    }
-    let fields = opened.metadata.schema().fields();
-    let columns: BTreeMap<String, ColumnSpec> = fields
-        .iter()
-        .filter_map(|field| Some((field.name().clone(), column_type(field.data_type())?.into())))
-        .collect();
-    if columns.is_empty() {
-        let found: Vec<String> =
-            fields.iter().map(|f| format!("`{}` ({})", f.name(), f.data_type())).collect();
-        let found = if found.is_empty() { "nothing".to_owned() } else { found.join(", ") };
-        return Err(SourceError::malformed(
-            &file.path,
-            format!("has no column that can be read, only {found}"),
-        ));
-    }
-    Ok(columns)
+    pin_columns(&file, opened.metadata.schema().fields(), declared)
 }
 
 /// A file with its footer read.
@@ -113,30 +83,7 @@ impl ParquetFile {
         file: &SourceFile,
         columns: &BTreeMap<String, ColumnSpec>,
     ) -> Result<Vec<usize>, SourceError> {
-        let fields = self.metadata.schema().fields();
-        let mut roots = Vec::new();
-        for (name, column) in columns {
-            let Some((root, field)) = fields.find(name) else {
-                if column.optional {
-                    continue;
-                }
-                let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
-                let hint = nearest(name, names.iter().copied());
-                let hint = hint.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
-                let problem = format!("has no column `{name}`, only {}{hint}", quoted(names));
-                return Err(SourceError::malformed(&file.path, problem));
-            };
-            if !is_readable_as(field.data_type(), column.data) {
-                let problem = format!(
-                    "column `{name}` should be {}, but is {}",
-                    column.data.phrase(),
-                    field.data_type()
-                );
-                return Err(SourceError::malformed(&file.path, problem));
-            }
-            roots.push(root);
-        }
-        Ok(roots)
+        roots(file, self.metadata.schema().fields(), columns)
     }
 
     /// Rows of each row group.
@@ -194,11 +141,7 @@ fn guarded<T>(
     file: &SourceFile,
     read: impl FnOnce() -> parquet::errors::Result<T>,
 ) -> Result<T, SourceError> {
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(corrupt(file, &error)),
-        Err(_) => Err(corrupt(file, &"its reader gave up")),
-    }
+    catching(read).map_err(|error| corrupt(file, &error))
 }
 
 fn corrupt(file: &SourceFile, error: &dyn std::fmt::Display) -> SourceError {
@@ -357,43 +300,7 @@ impl DataSource for ParquetSource {
     }
 
     fn parse(&self, file: &SourceFile, chunk: &RawChunk) -> Result<ParsedChunk, SourceError> {
-        let empty = RecordBatch::new_empty(Arc::new(Schema::empty()));
-        let batch = match &chunk.records {
-            RawRecords::Columns(batch) => batch,
-            RawRecords::Lines(_) => &empty,
-        };
-        let arrow_error = |error: arrow::error::ArrowError| corrupt(file, &error);
-        let mut reasons: BTreeMap<usize, String> = BTreeMap::new();
-        let mut arrays: Vec<ArrayRef> = Vec::new();
-        for (name, column) in &self.columns {
-            arrays.push(match batch.column_by_name(name) {
-                Some(array) => convert(array, column.data, &mut |row, reason| {
-                    reasons.entry(row).or_insert_with(|| format!("`{name}` {reason}"));
-                })
-                .map_err(arrow_error)?,
-                None => new_null_array(&column.data.arrow(), batch.num_rows()),
-            });
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let mut columns = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
-            .map_err(arrow_error)?;
-        if !reasons.is_empty() {
-            let good: BooleanArray =
-                (0..batch.num_rows()).map(|row| Some(!reasons.contains_key(&row))).collect();
-            columns = filter_record_batch(&columns, &good).map_err(arrow_error)?;
-        }
-        let good = (0..batch.num_rows()).filter(|row| !reasons.contains_key(row));
-        let rows = good.map(|row| self.row(file, chunk, row as u64)).collect();
-        let bad_rows = reasons
-            .into_iter()
-            .map(|(row, reason)| BadRow {
-                ordinal: chunk.first_ordinal + row as u64,
-                offset: chunk.first_offset + row as u64,
-                length: 0,
-                reason,
-            })
-            .collect();
-        Ok(ParsedChunk { examples: Examples::new(columns, rows), bad_rows })
+        parse_columns(&self.listing.name, &self.columns, &self.schema, file, chunk)
     }
 
     fn count_records(&self, file: &SourceFile, index: u32) -> Result<Vec<(SourceRange, u64)>, SourceError> {
@@ -403,25 +310,7 @@ impl DataSource for ParquetSource {
     }
 
     fn line_of(&self, file: &SourceFile, range: SourceRange, ordinal: u64) -> Result<u64, SourceError> {
-        let before: u64 = self
-            .count_records(file, range.file)?
-            .iter()
-            .filter(|(other, _)| other.start < range.start)
-            .map(|(_, count)| count)
-            .sum();
-        Ok(before + ordinal + 1)
-    }
-}
-
-impl ParquetSource {
-    fn row(&self, file: &SourceFile, chunk: &RawChunk, row: u64) -> ExampleRow {
-        let ordinal = chunk.first_ordinal + row;
-        let origin =
-            Origin { file: chunk.range.file, row: ordinal, offset: chunk.first_offset + row, length: 0 };
-        ExampleRow::new(
-            ExampleId::new(&self.listing.name, &file.name, chunk.range.start, ordinal),
-            vec![origin],
-        )
+        Ok(row_number(&self.count_records(file, range.file)?, range, ordinal))
     }
 }
 
@@ -430,8 +319,8 @@ mod tests {
     use std::path::Path;
 
     use arrow::array::{
-        BooleanArray, Date32Array, Float64Array, Int8Array, Int64Array, LargeStringArray, ListArray,
-        StringArray, StringDictionaryBuilder, StringViewArray, StructArray, UInt16Array,
+        ArrayRef, BooleanArray, Date32Array, Float64Array, Int8Array, Int64Array, LargeStringArray,
+        ListArray, StringArray, StringDictionaryBuilder, StringViewArray, StructArray, UInt16Array,
     };
     use arrow::datatypes::{DataType, Field, Int32Type};
     use parquet::arrow::ArrowWriter;
@@ -440,6 +329,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::example::ExampleId;
     use crate::source::column::{ColumnType, ScalarType};
     use crate::source::testing::show;
     use crate::source::{OnBadRow, SourceSpec};

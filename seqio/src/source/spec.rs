@@ -16,6 +16,7 @@ use serde::de::{SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
 
+use crate::source::arrow_source::{ArrowSource, pin_arrow_columns};
 use crate::source::column::{ColumnSpec, ColumnType};
 use crate::source::csv_infer::pin_csv_columns;
 use crate::source::csv_source::CsvSource;
@@ -59,6 +60,8 @@ pub enum SourceFormat {
     Tsv,
     /// Apache Parquet.
     Parquet,
+    /// Apache Arrow IPC: files (Feather version 2 too) and streams.
+    Arrow,
 }
 
 /// What a record that cannot be read does.
@@ -100,6 +103,11 @@ impl SourceSpec {
     /// Parquet files.
     pub fn parquet<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
         Self::new(SourceFormat::Parquet, splits)
+    }
+
+    /// Arrow IPC files and streams.
+    pub fn arrow<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
+        Self::new(SourceFormat::Arrow, splits)
     }
 
     fn new<S: Into<String>, P: Into<String>>(
@@ -227,6 +235,7 @@ impl SourceSpec {
                 pin_csv_columns(&listing, &self.csv_dialect()?, &self.columns)?
             }
             SourceFormat::Parquet => pin_parquet_columns(&listing, &self.columns)?,
+            SourceFormat::Arrow => pin_arrow_columns(&listing, &self.columns)?,
         };
         Ok(Self { columns, ..self.clone() })
     }
@@ -242,6 +251,7 @@ impl SourceSpec {
                 Arc::new(CsvSource::new(listing, self.csv_dialect()?, pinned.columns))
             }
             SourceFormat::Parquet => Arc::new(ParquetSource::new(listing, pinned.columns)),
+            SourceFormat::Arrow => Arc::new(ArrowSource::new(listing, pinned.columns)),
         })
     }
 
@@ -278,6 +288,10 @@ struct SourceTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "train": ["part-0*.parquet", "more/*.parquet"] }))]
     parquet: Option<BTreeMap<String, Patterns>>,
+    /// Arrow IPC files and streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "train": "data-*.arrow" }))]
+    arrow: Option<BTreeMap<String, Patterns>>,
     /// The columns to read and their types.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(
@@ -316,10 +330,13 @@ impl TryFrom<SourceTable> for SourceSpec {
             (SourceFormat::Csv, table.csv),
             (SourceFormat::Tsv, table.tsv),
             (SourceFormat::Parquet, table.parquet),
+            (SourceFormat::Arrow, table.arrow),
         ];
         let mut given = formats.into_iter().filter_map(|(format, splits)| Some((format, splits?)));
         let (Some((format, splits)), None) = (given.next(), given.next()) else {
-            return Err("a source has exactly one of `text`, `jsonl`, `csv`, `tsv` and `parquet`".to_owned());
+            return Err(
+                "a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet` and `arrow`".to_owned()
+            );
         };
         let splits = splits.into_iter().map(|(split, patterns)| (split, patterns.0)).collect();
         Ok(Self {
@@ -344,6 +361,7 @@ impl From<SourceSpec> for SourceTable {
             csv: of(SourceFormat::Csv),
             tsv: of(SourceFormat::Tsv),
             parquet: of(SourceFormat::Parquet),
+            arrow: of(SourceFormat::Arrow),
             columns: spec.columns,
             dialect: spec.dialect,
             on_bad_row: spec.on_bad_row,
@@ -441,10 +459,10 @@ mod tests {
 
     #[test]
     fn mistakes_in_the_table_are_explained() {
-        insta::assert_snapshot!(parse_error("name = \"x\""), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv` and `parquet`");
-        insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv` and `parquet`");
+        insta::assert_snapshot!(parse_error("name = \"x\""), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet` and `arrow`");
+        insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet` and `arrow`");
         insta::assert_snapshot!(parse_error("text = { train = 3 }"), @"invalid type: integer `3`, expected a file pattern or a list of file patterns");
-        insta::assert_snapshot!(parse_error("xls = { train = \"a\" }"), @"unknown field `xls`, expected one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `columns`, `dialect`, `on_bad_row`, `name`");
+        insta::assert_snapshot!(parse_error("xls = { train = \"a\" }"), @"unknown field `xls`, expected one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `columns`, `dialect`, `on_bad_row`, `name`");
         insta::assert_snapshot!(parse_error("jsonl = { train = \"a\" }\non_bad_row = \"ignore\""), @"unknown variant `ignore`, expected one of `fail`, `skip`, `set_aside`");
         assert!(
             parse_error("jsonl = { train = \"a\" }\ncolumns = { a = \"str\" }")

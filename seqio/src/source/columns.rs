@@ -1,4 +1,6 @@
-//! From the types of Parquet columns to those of a source.
+//! From the types of the columns of Parquet and Arrow files to those of a source.
+//!
+//! Dictionaries, views and large types are what they stand for: `Dictionary(Int8, Utf8View)` is read as `Utf8`.
 //!
 //! ```text
 //! bytes "caf\xe9" as string  -> bad row: is not valid UTF-8 at byte 4
@@ -8,12 +10,29 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringArray, StringBuilder};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
 use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
 
 use crate::source::column::{ColumnType, ScalarType};
+
+/// The type that a column has when dictionaries, views and large types are taken for what they stand for.
+fn plain(found: &DataType) -> DataType {
+    match found {
+        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+        DataType::LargeBinary | DataType::BinaryView => DataType::Binary,
+        DataType::Dictionary(_, values) => plain(values),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, 1..)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item) => {
+            DataType::List(Arc::new(Field::new_list_field(plain(item.data_type()), true)))
+        }
+        found => found.clone(),
+    }
+}
 
 /// The type that an undeclared column gets, if a source can have it.
 pub(super) fn column_type(found: &DataType) -> Option<ColumnType> {
@@ -30,7 +49,7 @@ pub(super) fn column_type(found: &DataType) -> Option<ColumnType> {
             _ => return None,
         })
     };
-    match found {
+    match &plain(found) {
         DataType::List(item) => scalar(item.data_type()).map(ColumnType::List),
         found => scalar(found).map(ColumnType::Scalar),
     }
@@ -45,7 +64,7 @@ pub(super) fn is_readable_as(found: &DataType, wanted: ColumnType) -> bool {
         ScalarType::Float32 | ScalarType::Float64 => found.is_integer() || found.is_floating(),
         ScalarType::Bool => *found == DataType::Boolean,
     };
-    match (found, wanted) {
+    match (&plain(found), wanted) {
         (DataType::List(item), ColumnType::List(wanted)) => scalar(item.data_type(), wanted),
         (found, ColumnType::Scalar(wanted)) => scalar(found, wanted),
         _ => false,
@@ -58,6 +77,7 @@ pub(super) fn convert(
     wanted: ColumnType,
     bad: &mut dyn FnMut(usize, String),
 ) -> Result<ArrayRef, ArrowError> {
+    let array = &as_plain(array)?;
     let scalar = match wanted {
         ColumnType::Scalar(scalar) => return convert_scalars(array, scalar, bad),
         ColumnType::List(scalar) => scalar,
@@ -89,6 +109,22 @@ pub(super) fn convert(
     let field = Arc::new(Field::new_list_field(scalar.arrow(), true));
     let offsets = arrow::buffer::OffsetBuffer::new(offsets);
     Ok(Arc::new(ListArray::try_new(field, offsets, converted, lists.nulls().cloned())?))
+}
+
+/// The same values without dictionaries, views and large types.
+fn as_plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let found = array.data_type();
+    let wanted = plain(found);
+    if *found == wanted
+        || matches!((found, &wanted), (DataType::List(a), DataType::List(b)) if a.data_type() == b.data_type())
+    {
+        return Ok(Arc::clone(array));
+    }
+    match found {
+        // One step at a time: not every cast from a dictionary is there.
+        DataType::Dictionary(_, values) if **values != wanted => as_plain(&cast(array, values)?),
+        _ => cast(array, &wanted),
+    }
 }
 
 fn convert_scalars(
