@@ -114,7 +114,7 @@ pub(crate) enum Colour {
 pub(crate) enum Command {
     /// Write a small project that runs as it stands, or a task file for your own files
     Init(InitArgs),
-    /// List tasks, steps or vocabularies
+    /// List tasks, steps, kinds of sources and the like, or vocabularies
     List(ListArgs),
     /// Print the path of a task from source to batch, with the columns after each step, before any data is read
     Explain(ExplainArgs),
@@ -171,6 +171,27 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Arguments::command().debug_assert();
+    }
+
+    /// Commands that list or report have `--json`, and their keys are written down.
+    #[test]
+    fn every_listing_has_json_and_its_keys_are_documented() {
+        const WITHOUT: [&str; 5] = ["init", "stream", "schema", "completions", "man"];
+        fn walk(command: &clap::Command, path: &str, document: &str) {
+            for child in command.get_subcommands() {
+                let path = format!("{path} {}", child.get_name()).trim().to_owned();
+                if child.has_subcommands() {
+                    walk(child, &path, document);
+                } else if !WITHOUT.contains(&path.as_str()) {
+                    let has_json = child.get_arguments().any(|argument| argument.get_long() == Some("json"));
+                    assert!(has_json, "`seqio {path}` has no `--json`");
+                    let row = format!("| `{path}`");
+                    assert!(document.contains(&row), "docs/output.md has no row for `seqio {path} --json`");
+                }
+            }
+        }
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/output.md");
+        walk(&Arguments::command(), "", &std::fs::read_to_string(path).unwrap());
     }
 
     #[test]

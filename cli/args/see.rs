@@ -14,9 +14,10 @@ Examples:
   seqio list
   seqio -f more.toml list tasks --json
   seqio list --names                one a line, for scripts
-  seqio list steps                  what can stand in `steps`")]
+  seqio list steps                  what can stand in `steps`
+  seqio list kinds                  what can stand in `source`, `columns` and `[vocabulary.NAME]`")]
 pub(crate) struct ListArgs {
-    /// What to list: tasks, steps or vocabularies
+    /// What to list: `tasks`, `steps`, `kinds` (of sources, columns and vocabularies) or `vocabularies`
     #[arg(value_enum, default_value = "tasks", hide_possible_values = true)]
     pub(crate) what: Listed,
     /// Print the names alone, one a line
@@ -33,6 +34,8 @@ pub(crate) enum Listed {
     Tasks,
     /// The steps that a task can be made of
     Steps,
+    /// The kinds of sources, columns and vocabularies that there are
+    Kinds,
     /// The vocabularies of the task files
     Vocabularies,
 }

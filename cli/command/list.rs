@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use seqio::Step;
+use seqio::reference::{Part, Reference};
 use serde::Serialize;
 
 use crate::args::{ListArgs, Listed};
@@ -24,6 +25,13 @@ struct StepLine {
 }
 
 #[derive(Serialize)]
+struct KindLine {
+    part: &'static str,
+    name: String,
+    meaning: String,
+}
+
+#[derive(Serialize)]
 struct VocabularyLine {
     name: String,
     kind: String,
@@ -35,6 +43,7 @@ pub(crate) fn run(session: &Session, args: &ListArgs, out: &mut Out) -> anyhow::
     match args.what {
         Listed::Tasks => tasks(session, args, out),
         Listed::Steps => steps(args, out),
+        Listed::Kinds => kinds(args, out),
         Listed::Vocabularies => vocabularies(session, args, out),
     }
 }
@@ -84,6 +93,32 @@ fn steps(args: &ListArgs, out: &mut Out) -> anyhow::Result<()> {
         table.row([line.name.to_owned(), line.summary.to_owned()]);
     }
     print(&table, "there are no steps", out)
+}
+
+/// Kinds of sources, columns and vocabularies, from the reference.
+fn kinds(args: &ListArgs, out: &mut Out) -> anyhow::Result<()> {
+    let mut lines = Vec::new();
+    for topic in Reference::new().topics {
+        let (part, kinds) = match topic.part {
+            Part::Source if !topic.kinds.is_empty() => ("source", topic.kinds),
+            Part::Vocabulary if !topic.kinds.is_empty() => ("vocabulary", topic.kinds),
+            Part::ColumnType => ("column", topic.keys),
+            _ => continue,
+        };
+        lines.extend(kinds.into_iter().map(|kind| KindLine { part, name: kind.name, meaning: kind.meaning }));
+    }
+    lines.sort_by_key(|line| line.part);
+    if args.json.wanted {
+        return out.json(&lines);
+    }
+    if args.names {
+        return names(lines.iter().map(|line| &*line.name), out);
+    }
+    let mut table = Table::new([("of", Align::Left), ("kind", Align::Left), ("what it is", Align::Left)]);
+    for line in lines {
+        table.row([line.part.to_owned(), line.name, line.meaning.trim_end_matches('.').to_owned()]);
+    }
+    print(&table, "there are no kinds", out)
 }
 
 fn vocabularies(session: &Session, args: &ListArgs, out: &mut Out) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use seqio::{Key, Part, Reference, Topic};
+use seqio::reference::{Key, Part, Reference, Topic, task_file_schema};
 
 use crate::args::ReferenceArgs;
 use crate::output::{Out, Style};
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ReferenceArgs, out: &mut Out) -> anyhow::Result<()> {
 
 /// Runs `seqio schema`.
 pub(crate) fn schema(out: &mut Out) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &seqio::task_file_schema())?;
+    serde_json::to_writer_pretty(&mut *out, &task_file_schema())?;
     Ok(writeln!(out)?)
 }
 

@@ -40,7 +40,7 @@ mod fingerprint;
 mod locate;
 mod preprocess;
 mod read;
-mod reference;
+pub mod reference;
 mod registry;
 mod rng;
 mod source;
@@ -79,7 +79,6 @@ pub use crate::preprocess::{
     Tokenize, Trim, WholeSplit, token_type, type_name,
 };
 pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
-pub use crate::reference::{Choice, Key, Part, Reference, Topic, task_file_schema};
 pub use crate::registry::Registry;
 pub use crate::source::{
     BadRow, ColumnSpec, ColumnType, DataSource, Dialect, FileRanges, Header, OnBadRow, ParsedChunk,

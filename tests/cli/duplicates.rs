@@ -160,7 +160,7 @@ fn a_split_is_said_to_be_read_twice() {
 #[test]
 fn below_the_boundary_it_is_refused_in_words() {
     let project = project();
-    insta::assert_snapshot!(project.seqio("explain below").fails(1));
+    insta::assert_snapshot!(project.seqio("explain below").fails(3));
 }
 
 #[test]

@@ -143,6 +143,15 @@ fn the_column_with_the_longest_texts_is_taken_where_no_name_tells() {
 }
 
 #[test]
+fn a_table_of_comma_separated_values_is_a_source_too() {
+    let project = Project::empty();
+    project.write("t/reviews.csv", "stars,review\n5,\"good, and cheap\"\n1,bad\n");
+    let made = project.seqio("init . --from t/reviews.csv").ok();
+    assert!(made.out().contains("the text is in `review`"), "{}", made.out());
+    assert!(run_next(&project, &made)[0].out().contains("good, and cheap"));
+}
+
+#[test]
 fn files_that_cannot_be_a_source_are_refused_in_words() {
     let project = Project::empty();
     project.write("a.jsonl", "{\"n\":1}\n");

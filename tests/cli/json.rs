@@ -36,10 +36,11 @@ fn keys(value: &Value, at: &str, found: &mut BTreeSet<String>) {
 }
 
 /// Every listing, in an order in which each finds what it lists.
-const LISTINGS: [&str; 23] = [
+const LISTINGS: [&str; 25] = [
     "list",
     "list steps",
     "list vocabularies",
+    "list kinds",
     "reference trim",
     "explain docs",
     "inspect docs -n 1",
@@ -50,6 +51,7 @@ const LISTINGS: [&str; 23] = [
     "cache build pairs --worker 0/1",
     "cache finish pairs",
     "cache list",
+    "cache explain docs",
     "cache verify",
     "stats docs --lengths 64",
     "plan docs --batch-size 4 --lengths 64",

@@ -24,6 +24,14 @@ fn steps_are_listed_without_any_task_file() {
 }
 
 #[test]
+fn kinds_are_listed_without_any_task_file() {
+    let listed = Project::empty().seqio("list kinds").ok().out();
+    for line in ["source      jsonl ", "vocabulary  byte ", "column      list<int32> "] {
+        assert!(listed.contains(line), "`{line}` is not in\n{listed}");
+    }
+}
+
+#[test]
 fn vocabularies_are_listed_without_being_opened() {
     let project = Project::new();
     project.write("more.toml", "[vocabulary.t5]\nsentencepiece = \"gone.model\"\n");

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use arrow::array::{Array, AsArray as _, RecordBatch};
 use arrow::datatypes::DataType;
-use seqio::{DataSource, FileRanges, Part, Reference, SourceSpec};
+use seqio::reference::{Part, Reference};
+use seqio::{DataSource, FileRanges, SourceSpec};
 use serde_json::{Map, Value};
 
 use crate::args::InitArgs;
