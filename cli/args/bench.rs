@@ -43,6 +43,8 @@ pub(crate) struct BenchCacheArgs {
 /// `seqio bench infeed`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Without --steps 1,000 batches are measured, or as many as there are.
+
 Examples:
   seqio bench infeed docs --batch-size 8 --lengths 2048 --steps 20000")]
 pub(crate) struct BenchInfeedArgs {

@@ -142,7 +142,7 @@ pub(crate) struct CacheConvertArgs {
     /// Caches of these tasks
     #[arg(value_name = "TASK", required_unless_present = "cache")]
     pub(crate) tasks: Vec<String>,
-    /// This cache folder
+    /// Only this cache folder
     #[arg(long, value_name = "DIR", conflicts_with = "tasks")]
     pub(crate) cache: Option<PathBuf>,
     /// The form to bring them into: `none`, read in place, or `zstd`
@@ -188,6 +188,8 @@ pub(crate) struct CacheExplainArgs {
 /// `seqio cache verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Exit code 4 says that one is damaged.
+
 Examples:
   seqio cache verify                           every cache here
   seqio cache verify docs
@@ -196,7 +198,7 @@ pub(crate) struct CacheVerifyArgs {
     /// Only caches of these tasks
     #[arg(value_name = "TASK")]
     pub(crate) tasks: Vec<String>,
-    /// This cache folder
+    /// Only this cache folder
     #[arg(long, value_name = "DIR", conflicts_with = "tasks")]
     pub(crate) cache: Option<PathBuf>,
     #[command(flatten)]
@@ -214,7 +216,7 @@ pub(crate) struct CacheRemoveArgs {
     /// Caches of these tasks
     #[arg(value_name = "TASK", required_unless_present = "cache")]
     pub(crate) tasks: Vec<String>,
-    /// This cache folder
+    /// Only this cache folder
     #[arg(long, value_name = "DIR", conflicts_with = "tasks")]
     pub(crate) cache: Option<PathBuf>,
     /// Also an unfinished build of another host that no longer works on it

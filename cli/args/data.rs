@@ -102,7 +102,7 @@ pub(crate) enum OrderName {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Which batches")]
 pub(crate) struct RunRange {
-    /// Stop after N batches [default: at the end of the last epoch]
+    /// Stop after N batches [default: at the end of the last epoch, if there is one]
     #[arg(long, value_name = "N")]
     pub(crate) steps: Option<u64>,
     /// First step
@@ -114,9 +114,6 @@ pub(crate) struct RunRange {
     /// Batches prepared ahead by the other threads; 0 prepares each when it is asked for [default: 8]
     #[arg(long, value_name = "N")]
     pub(crate) read_ahead: Option<usize>,
-    /// Compute from the source in its order, in bounded memory, without a cache (needs `--order storage`)
-    #[arg(long, conflicts_with = "cache")]
-    pub(crate) no_cache: bool,
 }
 
 /// What a build takes.

@@ -19,7 +19,7 @@ Examples:
   seqio init . --from data/*.jsonl
   seqio init books --from shelf-0.parquet shelf-1.parquet --text body --task books")]
 pub(crate) struct InitArgs {
-    /// Folder of the project; made if it is not there
+    /// Folder of the project, `.` for this one; made if it is not there
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
     /// Write a task file for these files of yours
@@ -69,7 +69,8 @@ Options and their values are completed, and for bash, fish and zsh also the name
 
 To install:
   bash        seqio completions bash > ~/.local/share/bash-completion/completions/seqio
-  zsh         seqio completions zsh > ~/.zfunc/_seqio     with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+  zsh         seqio completions zsh > ~/.zfunc/_seqio
+              and in ~/.zshrc, before `compinit`: fpath+=~/.zfunc
   fish        seqio completions fish > ~/.config/fish/completions/seqio.fish
   powershell  seqio completions powershell >> $PROFILE
   elvish      seqio completions elvish >> ~/.config/elvish/rc.elv

@@ -114,7 +114,7 @@ pub(crate) enum Colour {
 pub(crate) enum Command {
     /// Write a small project that runs as it stands, or a task file for your own files
     Init(InitArgs),
-    /// List tasks, steps, kinds of sources and the like, or vocabularies
+    /// List tasks and vocabularies, or the steps and kinds of sources that there are
     List(ListArgs),
     /// Print the path of a task from source to batch, with the columns after each step, before any data is read
     Explain(ExplainArgs),
@@ -149,7 +149,7 @@ pub(crate) enum Command {
 /// JSON instead of text.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Json {
-    /// Print one JSON document instead of text; docs/output.md lists its keys
+    /// Print one JSON document instead of text; its keys stay as they are (docs/output.md)
     #[arg(long = "json", help_heading = "Output")]
     pub(crate) wanted: bool,
 }
@@ -157,7 +157,7 @@ pub(crate) struct Json {
 /// JSON instead of text, for commands that have something to say more than once.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct JsonLines {
-    /// Print JSON instead of text, a line as each split or cache is done; docs/output.md lists its keys
+    /// Print JSON instead of text, a line as each split or cache is done; its keys stay (docs/output.md)
     #[arg(long = "json", help_heading = "Output")]
     pub(crate) wanted: bool,
 }

@@ -77,7 +77,7 @@ pub(crate) struct InspectArgs {
     /// Where to look: `raw`, `task` or `model`
     #[arg(long, value_name = "STAGE", default_value = "task", hide_possible_values = true)]
     pub(crate) stage: StageName,
-    /// Greatest length of each feature, as `targets=2048,inputs=512`
+    /// Greatest length of each feature, as `targets=2048,inputs=512` (stage `model` needs it)
     #[arg(long, value_name = "LENGTHS")]
     pub(crate) lengths: Vec<LengthList>,
     /// What the model is, for stage `model`: `lm` or `enc_dec` [default: what fits the task's features]
@@ -111,7 +111,7 @@ The figures are those of the cache; a task that has none gets one first.
 
 Examples:
   seqio stats docs
-  seqio stats docs --lengths 1024 --lengths 2048 --lengths 4096    how full packed rows get at each length
+  seqio stats docs --lengths 1024 --lengths 2048      how full packed rows get at each length
   seqio stats pairs --lengths inputs=256,targets=256 --json")]
 pub(crate) struct StatsArgs {
     /// Name of a task; may be left out with --cache

@@ -36,6 +36,9 @@ pub(crate) struct StreamArgs {
     pub(crate) shape: Shape,
     #[command(flatten)]
     pub(crate) run: RunRange,
+    /// Compute from the source in its order, in bounded memory, without a cache (needs `--order storage`)
+    #[arg(long, conflicts_with = "cache", help_heading = "Which batches")]
+    pub(crate) no_cache: bool,
     /// Form of the batches: `jsonl`, `arrow`, `npy` or `none` [default: jsonl, with --digest none]
     #[arg(long, value_name = "FORMAT", help_heading = "Output", hide_possible_values = true)]
     pub(crate) format: Option<FormatName>,
@@ -109,6 +112,8 @@ pub(crate) struct PlanArgs {
 /// `seqio batch`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Give it the options that `stream` was given: they decide what a batch is.
+
 Examples:
   seqio batch docs --batch-size 8 --lengths 2048 --step 0
   seqio batch docs --batch-size 8 --lengths 2048 --step 81234 --row 3 --tokens 400")]
@@ -119,7 +124,7 @@ pub(crate) struct BatchArgs {
     pub(crate) batch_size: BatchSize,
     #[command(flatten)]
     pub(crate) shape: Shape,
-    /// The step
+    /// The step, from 0
     #[arg(long, value_name = "S")]
     pub(crate) step: u64,
     /// Only this row of the batch, from 0
@@ -137,6 +142,9 @@ pub(crate) struct BatchArgs {
 /// `seqio find`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Give it the options that `stream` was given: they decide what a batch is. In an endless stream the first 3 epochs are \
+looked at.
+
 Examples:
   seqio find data/train-00.jsonl:17 --batch-size 8 --lengths 2048
   seqio find data/train-00.jsonl:17 docs --batch-size 8 --lengths 2048 --epochs 3")]

@@ -107,7 +107,7 @@ fn open(
         Some(path) => read_state(path)?,
         None => None,
     };
-    if args.run.no_cache {
+    if args.no_cache {
         let dataset = open_uncached(session, args, interrupt, notes, uncached)?;
         return Ok(match &state {
             Some(state) => dataset.resume(state).hint(|| state_hint(args))?,
