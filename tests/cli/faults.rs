@@ -245,7 +245,10 @@ fn bad_rows_and_damage_are_set_aside_with_file_line_reason_and_the_row() {
     project.seqio("cache verify").ok();
     std::fs::write(cache.join("train.rejects.jsonl"), rejects.replace('7', "8")).unwrap();
     let verified = project.seqio("cache verify");
-    assert!(verified.out().contains("train.rejects.jsonl: its hash is not that in the manifest"), "{verified:?}");
+    assert!(
+        verified.out().contains("train.rejects.jsonl: its hash is not that in the manifest"),
+        "{verified:?}"
+    );
     verified.fails(4);
 }
 
