@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use seqio::{FileRanges, OnBadRow, Split};
 
 use crate::changes::SOURCE_CHANGED;
-use crate::choose::{check_shareable, choose};
+use crate::choose::{Keys, choose};
 use crate::columns::StoredColumns;
 use crate::commit::{self, Durability};
 use crate::compression::Compression;
@@ -127,9 +127,6 @@ pub(crate) fn build_splits(
     config: &BuildConfig,
     progress: &dyn BuildProgress,
 ) -> Result<BuildReport, CacheError> {
-    if missing == Missing::Refuse {
-        check_shareable(input)?;
-    }
     let columns = StoredColumns::new(&input.cached_schema(), &input.vocab_sizes())?;
     let folder = task_folder(root.root(), input.task());
     commit::create_folder(&folder)?;
@@ -293,7 +290,7 @@ impl Job<'_> {
             }
             Missing::Refuse => {
                 let plans: Vec<SplitPlan> = splits.iter().map(plan).collect::<Result<_, CacheError>>()?;
-                check_complete(self.context, &plans, &building)?;
+                check_complete(self.context, &plans, &building, self.progress)?;
                 plans.into_iter().map(|plan| self.split(plan, None, &building, &staged)).collect::<Result<
                     _,
                     CacheError,
@@ -353,7 +350,14 @@ impl Job<'_> {
             let (files, bytes) = (plan.files.len() as u64, plan.source_bytes());
             Counters::new(self.progress, input.task(), &name, None, files, bytes)
         };
-        let chosen = choose(self.context, &plan, &work, counters)?;
+        let keys = match self.missing {
+            Missing::Encode => Keys::All,
+            Missing::Refuse => Keys::None,
+        };
+        let chosen = match choose(self.context, &plan, &work, keys, counters)? {
+            Ok(chosen) => chosen,
+            Err(jobs) => return Err(incomplete(input, &[Unfinished { plan: &plan, work, jobs }])),
+        };
         let (rows, counters) = (&chosen.rows, counters());
         let encoded = match self.missing {
             Missing::Encode => {

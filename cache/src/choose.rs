@@ -8,12 +8,16 @@
 //! ```
 //!
 //! A job that is killed goes on where it was: with the keys that are committed, or with the choices.
+//!
+//! Of several workers each takes the keys of its own share. Who finds all keys there makes the choices, the same as
+//! everybody else would; who does not waits for the others, or leaves the rows for another time if they are not at work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use seqio::{
     Drops, DuplicateCounts, Examples, KeyRecord, Position, RawChunk, Repeated, Scratch, SplitChoices,
@@ -24,11 +28,12 @@ use serde::{Deserialize, Serialize};
 use crate::commit::{self, Durability};
 use crate::encode::{BuildContext, EncodedRange, ranges_in_order, read_split};
 use crate::error::CacheError;
-use crate::input::{BuildInput, RangeKey, SplitPlan};
+use crate::input::{RangeKey, ReadJob, SplitPlan};
 use crate::layout::hex;
-use crate::parts::RangeParts;
+use crate::parts::{Check, RangeParts, committed_parts, unfinished_jobs};
 use crate::pass::{Made, MakeError, Pass, PassBatch};
 use crate::progress::{BuildPhase, Commit, Counters};
+use crate::share::{OwnShare, Share};
 use crate::spill::{RunEntry, hash_file};
 
 /// The choices of all whole-split steps.
@@ -52,13 +57,25 @@ pub(crate) struct ChosenStep {
     pub(crate) drops: Drops,
 }
 
-/// Makes the choices that an earlier job has not.
+/// Whose keys a job takes before it chooses.
+#[derive(Clone, Copy)]
+pub(crate) enum Keys<'a> {
+    /// All that are missing: it is alone.
+    All,
+    /// Those of its share. The function gives the workers of the same number that live.
+    Share(&'a OwnShare, &'a dyn Fn() -> Result<BTreeSet<Share>, CacheError>),
+    /// None: others have taken them.
+    None,
+}
+
+/// Makes the choices that an earlier job has not; if keys are missing that are none of this job's, these are given back.
 pub(crate) fn choose<'a>(
     context: BuildContext<'_>,
     plan: &SplitPlan,
     work: &Path,
+    keys: Keys<'_>,
     counters: impl Fn() -> Counters<'a>,
-) -> Result<Chosen, CacheError> {
+) -> Result<Result<Chosen, Vec<ReadJob>>, CacheError> {
     let mut chosen = Chosen {
         choices: SplitChoices::none(),
         steps: Vec::new(),
@@ -71,7 +88,10 @@ pub(crate) fn choose<'a>(
         let counters = counters();
         let folder = folder_for(work, &format!("keys-{}", number + 1), &made_with)?;
         let pass = KeysPass { context, number, choices: &chosen.choices };
-        let done = read_split(context, plan, &folder, &counters, None, None, BuildPhase::Comparing, &pass)?;
+        let done = match take_keys(plan, &folder, &counters, keys, &pass)? {
+            Ok(done) => done,
+            Err(missing) => return Ok(Err(missing)),
+        };
         let ranges = ranges_in_order(plan, done, None).0;
         let path = work.join(format!("choice-{}", number + 1));
         let record = ChoiceRecord::reuse_or_make(context, &folder, &path, &ranges, &counters)?;
@@ -89,16 +109,70 @@ pub(crate) fn choose<'a>(
     if !chosen.steps.is_empty() {
         chosen.rows = folder_for(work, "rows", &made_with)?;
     }
-    Ok(chosen)
+    Ok(Ok(chosen))
 }
 
-/// Refuses a task of which workers cannot encode shares apart: which examples stay follows from the whole split.
-pub(crate) fn check_shareable(input: &dyn BuildInput) -> Result<(), CacheError> {
-    match input.whole_split_steps().into_iter().next() {
-        None => Ok(()),
-        Some(WholeSplitStep { number, op, .. }) => {
-            Err(CacheError::NotShared { task: input.task().to_owned(), step: number, op })
+/// The keys of a whole split, or what is missing of them.
+fn take_keys(
+    plan: &SplitPlan,
+    folder: &Path,
+    counters: &Counters<'_>,
+    keys: Keys<'_>,
+    pass: &KeysPass<'_>,
+) -> Result<Result<BTreeMap<RangeKey, RangeParts>, Vec<ReadJob>>, CacheError> {
+    let context = pass.context;
+    let phase = BuildPhase::Comparing;
+    match keys {
+        Keys::All => return read_split(context, plan, folder, counters, None, None, phase, pass).map(Ok),
+        Keys::Share(own, living) => {
+            read_split(context, plan, folder, counters, Some(own), None, phase, pass)?;
+            let missing = wait_for_keys(context, plan, folder, counters, own, living)?;
+            if !missing.is_empty() {
+                return Ok(Err(missing));
+            }
         }
+        Keys::None => {}
+    }
+    let done = committed_parts(context.pool, plan, folder, None, Check::Bytes)?;
+    let missing = unfinished_jobs(plan, folder, &done, None);
+    Ok(if missing.is_empty() { Ok(done) } else { Err(missing) })
+}
+
+/// Between two looks at the work of others: at first, and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
+
+/// Waits for the keys of workers that live; gives what is missing of the others.
+fn wait_for_keys(
+    context: BuildContext<'_>,
+    plan: &SplitPlan,
+    folder: &Path,
+    counters: &Counters<'_>,
+    own: &OwnShare,
+    living: &dyn Fn() -> Result<BTreeSet<Share>, CacheError>,
+) -> Result<Vec<ReadJob>, CacheError> {
+    let (mut pause, longest) = PAUSES;
+    let mut is_told = false;
+    loop {
+        // Who lives is looked at first: what one has done that is dead by then is seen.
+        let living = living()?;
+        let done = committed_parts(context.pool, plan, folder, None, Check::Sizes)?;
+        let missing = unfinished_jobs(plan, folder, &done, None);
+        let waits_for: BTreeSet<Share> =
+            missing.iter().filter_map(|job| own.owner(*job)).filter(|share| living.contains(share)).collect();
+        // Whoever waits for another is further than he is, so that nobody waits in a circle.
+        if waits_for.is_empty() {
+            return Ok(missing);
+        }
+        if context.is_cancelled() {
+            return Err(CacheError::Interrupted { done: "the keys of its share".to_owned() });
+        }
+        if !is_told {
+            let workers: Vec<String> = waits_for.iter().map(|share| format!("worker {share}")).collect();
+            counters.notice(&format!("waits for the keys of {}", workers.join(", ")));
+            is_told = true;
+        }
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(longest);
     }
 }
 

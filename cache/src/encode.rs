@@ -114,8 +114,9 @@ pub(crate) fn encode_share(
     work: &Path,
     counters: &Counters<'_>,
     own: &OwnShare,
+    choices: &SplitChoices,
 ) -> Result<(), CacheError> {
-    let pass = RowsPass { context, choices: &SplitChoices::none() };
+    let pass = RowsPass { context, choices };
     read_split(context, plan, work, counters, Some(own), None, BuildPhase::Encoding, &pass).map(drop)
 }
 

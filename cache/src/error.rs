@@ -56,18 +56,6 @@ pub enum CacheError {
         /// The source file.
         path: PathBuf,
     },
-    /// Workers are to build a cache of a task that only one job can build.
-    #[error(
-        "step {step} of task `{task}`, `{op}`, compares all examples of a split: workers cannot do that apart"
-    )]
-    NotShared {
-        /// The task.
-        task: String,
-        /// The step's place, from 1.
-        step: usize,
-        /// Its name.
-        op: String,
-    },
     /// A step failed on examples of a file.
     #[error("{}, {}: {error}", path.display(), lines_in_words(*line, *exact))]
     Step {
@@ -271,9 +259,6 @@ impl CacheError {
             }
             Self::SourceChanged { .. } => {
                 "run the same command again once nothing writes to the file any more"
-            }
-            Self::NotShared { task, .. } => {
-                return Some(format!("build it on one machine: `seqio cache build {task}`"));
             }
             Self::Interrupted { .. } => "run the same command again to go on from there",
             Self::Locked { .. } => "wait for it to end, or stop it",

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 
 use seqio::FileRanges;
 
+use crate::choose::{Chosen, Keys, choose};
 use crate::commit;
 use crate::encode::BuildContext;
 use crate::error::{CacheError, MissingPieces};
 use crate::input::{BuildInput, ReadJob, SplitPlan};
 use crate::layout::work_folder;
 use crate::parts::{Check, committed_parts, unfinished_jobs};
+use crate::progress::{BuildProgress, Counters};
 use crate::roster::{SourcesRecord, last_count};
 use crate::share::{Share, Shares};
 
@@ -31,13 +33,24 @@ pub(crate) fn check_complete(
     context: BuildContext<'_>,
     plans: &[SplitPlan],
     building: &Path,
+    progress: &dyn BuildProgress,
 ) -> Result<(), CacheError> {
     let mut splits = Vec::new();
     for plan in plans {
-        let work = building.join(work_folder(&plan.split.to_string()));
+        let name = plan.split.to_string();
+        let work = building.join(work_folder(&name));
         commit::create_folder(&work)?;
-        let done = committed_parts(context.pool, plan, &work, None, Check::Sizes)?;
-        let jobs = unfinished_jobs(plan, &work, &done, None);
+        let counters = || {
+            let (files, bytes) = (plan.files.len() as u64, plan.source_bytes());
+            Counters::new(progress, context.input.task(), &name, None, files, bytes)
+        };
+        let jobs = match choose(context, plan, &work, Keys::None, counters)? {
+            Ok(Chosen { rows, .. }) => {
+                let done = committed_parts(context.pool, plan, &rows, None, Check::Sizes)?;
+                unfinished_jobs(plan, &rows, &done, None)
+            }
+            Err(missing_keys) => missing_keys,
+        };
         splits.push(Unfinished { plan, work, jobs });
     }
     match splits.iter().all(|split| split.jobs.is_empty()) {

@@ -181,6 +181,12 @@ impl<'a> Counters<'a> {
         self.progress.update(&self.status());
     }
 
+    /// Tells something about this split.
+    pub(crate) fn notice(&self, words: &str) {
+        let worker = self.share.map_or(String::new(), |share| format!(", worker {share}"));
+        self.progress.notice(&format!("`{}`, split `{}`{worker}: {words}", self.task, self.split));
+    }
+
     pub(crate) fn committed(&self, commit: Commit) {
         self.progress.committed(commit);
         self.tell();

@@ -10,7 +10,7 @@
 //! Whoever comes first takes a lock of his own and then looks for those that exclude it. So of two who come at the same
 //! moment at least one sees the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -68,6 +68,12 @@ impl Roster<'_> {
         Ok(others.filter(|(_, path)| lock::life(path) != Life::Dead).map(|(other, _)| other).next())
     }
 
+    /// The workers of `count` that live, as far as can be told from here.
+    pub(crate) fn living(&self, count: u32) -> Result<BTreeSet<Share>, CacheError> {
+        let others = self.worker_locks()?.into_iter().filter(|(other, _)| other.count() == count);
+        Ok(others.filter(|(_, path)| lock::life(path) != Life::Dead).map(|(other, _)| other).collect())
+    }
+
     /// Whether anybody lives who holds one of the locks on this machine.
     pub(crate) fn is_at_work(&self) -> bool {
         let workers = self.worker_locks().unwrap_or_default();
@@ -92,10 +98,11 @@ impl Roster<'_> {
         let records = records(work).into_iter();
         let info = |(share, record): (Share, WorkerRecord)| {
             let lock = self.folder.join(worker_lock_file(self.fingerprint, share));
-            let state = match (record.finished, lock::life(&lock)) {
-                (true, _) => WorkerState::Done,
-                (false, Life::Dead) => WorkerState::Stopped,
-                (false, _) => WorkerState::AtWork,
+            let state = match lock::life(&lock) {
+                _ if record.state == WorkerState::Done => WorkerState::Done,
+                Life::Dead if record.state == WorkerState::AtWork => WorkerState::Stopped,
+                Life::Dead => record.state,
+                Life::Here | Life::Elsewhere => WorkerState::AtWork,
             };
             WorkerInfo {
                 split: split.to_owned(),
@@ -113,10 +120,13 @@ impl Roster<'_> {
 }
 
 /// Whether a worker is done with a split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WorkerState {
     /// Its share is encoded.
     Done,
+    /// It has to be run again when others have taken the keys of their shares.
+    Waiting,
     /// It lives, or another machine has not said that it ended.
     AtWork,
     /// It ended before it was done.
@@ -151,7 +161,7 @@ struct WorkerRecord {
     host: String,
     pid: u32,
     since_unix_seconds: u64,
-    finished: bool,
+    state: WorkerState,
     bytes_done: u64,
     bytes_total: u64,
     examples: u64,
@@ -174,8 +184,9 @@ pub(crate) fn last_count(work: &Path) -> Option<u32> {
 
 /// How many workers of `count` are done with a split.
 pub(crate) fn workers_done(work: &Path, count: u32) -> u32 {
-    records(work).into_iter().filter(|(share, record)| share.count() == count && record.finished).count()
-        as u32
+    let is_done =
+        |(share, record): &(Share, WorkerRecord)| share.count() == count && record.state == WorkerState::Done;
+    records(work).into_iter().filter(is_done).count() as u32
 }
 
 /// Passes on what a worker tells, and keeps it where others can read it.
@@ -200,7 +211,7 @@ impl<'a> Recorder<'a> {
             host: host_name(),
             pid: std::process::id(),
             since_unix_seconds: unix_seconds(),
-            finished: false,
+            state: WorkerState::AtWork,
             bytes_done: 0,
             bytes_total,
             examples: 0,
@@ -211,11 +222,11 @@ impl<'a> Recorder<'a> {
         Ok(recorder)
     }
 
-    /// Says that the share is encoded.
-    pub(crate) fn finish(self, status: &BuildStatus) -> Result<(), CacheError> {
+    /// Says that the worker ends, and how.
+    pub(crate) fn end(&self, status: &BuildStatus, state: WorkerState) -> Result<(), CacheError> {
         let (_, record) = self.record.lock().expect("no thread panicked").clone();
         let (bytes_done, examples) = (record.bytes_total, status.examples);
-        self.write(&WorkerRecord { finished: true, bytes_done, examples, ..record })
+        self.write(&WorkerRecord { state, bytes_done, examples, ..record })
     }
 
     fn write(&self, record: &WorkerRecord) -> Result<(), CacheError> {
@@ -229,7 +240,10 @@ impl BuildProgress for Recorder<'_> {
         // Whoever finds it locked leaves it to the other.
         let Ok(mut last) = self.record.try_lock() else { return };
         let (told, record) = &mut *last;
-        if status.phase == BuildPhase::Encoding && status.ranges_done > *told + *told / 50 {
+        // A step that compares all examples takes a reading of its own.
+        *told = (*told).min(status.ranges_done);
+        let reads = matches!(status.phase, BuildPhase::Encoding | BuildPhase::Comparing);
+        if reads && status.ranges_done > *told + *told / 50 {
             *told = status.ranges_done;
             (record.bytes_done, record.examples) = (status.bytes_done, status.examples);
             // Nothing hangs on it; a disk that is full stops the work itself.

@@ -142,6 +142,11 @@ impl OwnShare {
         Self { share, shares: Shares::new(plan, share.count) }
     }
 
+    /// The worker that has a piece.
+    pub(crate) fn owner(&self, job: ReadJob) -> Option<Share> {
+        Share::new(self.shares.owner(job)?, self.share.count)
+    }
+
     pub(crate) fn has(&self, job: ReadJob) -> bool {
         self.shares.owner(job) == Some(self.share.index)
     }

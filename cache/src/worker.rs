@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use seqio::Split;
 
 use crate::build::{BuildConfig, check_space, thread_pool, wanted_splits};
-use crate::choose::check_shareable;
+use crate::choose::{Keys, choose};
 use crate::columns::StoredColumns;
 use crate::commit;
 use crate::encode::{BuildContext, encode_share};
@@ -23,7 +23,7 @@ use crate::input::{BuildInput, ReadJob, SplitPlan};
 use crate::layout::{building_folder, task_folder, work_folder};
 use crate::log::RangesDone;
 use crate::progress::{BuildPhase, BuildProgress, Counters};
-use crate::roster::{Recorder, Roster, SourcesRecord, workers_done};
+use crate::roster::{Recorder, Roster, SourcesRecord, WorkerState, workers_done};
 use crate::share::{OwnShare, Share, piece_bytes};
 use crate::store::{CacheDir, short_fingerprint};
 
@@ -50,6 +50,9 @@ pub struct SplitShareReport {
     pub split: String,
     /// The finished cache that holds it already: there was nothing to do.
     pub cached_in: Option<PathBuf>,
+    /// The workers whose keys are missing, where a step compares all examples of the split: until all have taken the
+    /// keys of their shares, nobody knows which examples stay, and this worker has to be run again.
+    pub awaits: Vec<Share>,
     /// Pieces of the worker: ranges, and files that only one reader can run through.
     pub pieces: u64,
     /// Pieces of all workers.
@@ -79,7 +82,6 @@ pub(crate) fn build_share(
     config: &BuildConfig,
     progress: &dyn BuildProgress,
 ) -> Result<ShareReport, CacheError> {
-    check_shareable(input)?;
     let columns = StoredColumns::new(&input.cached_schema(), &input.vocab_sizes())?;
     let folder = task_folder(root.root(), input.task());
     commit::create_folder(&folder)?;
@@ -140,16 +142,24 @@ impl Worker<'_> {
         let bytes: u64 = mine.iter().map(|job| piece_bytes(&plan, *job)).sum();
         let recorder = Recorder::begin(self.progress, &work, *share, bytes)?;
         let task = context.input.task();
-        let counters = Counters::new(&recorder, task, &name, Some(*share), files.len() as u64, bytes);
-        encode_share(*context, &plan, &work, &counters, &own)?;
+        let counters = || Counters::new(&recorder, task, &name, Some(*share), files.len() as u64, bytes);
+        let living = || self.roster.living(share.count());
+        let chosen = choose(*context, &plan, &work, Keys::Share(&own, &living), counters)?;
+        let counters = counters();
+        if let Ok(chosen) = &chosen {
+            encode_share(*context, &plan, &chosen.rows, &counters, &own, &chosen.choices)?;
+        }
         counters.enter(BuildPhase::Finishing);
         let status = counters.status();
         // Two that came at the same moment may both have found no record.
         self.agree_on_sources(&plan, &work)?;
-        recorder.finish(&status)?;
+        recorder.end(&status, if chosen.is_ok() { WorkerState::Done } else { WorkerState::Waiting })?;
+        let missing_keys = chosen.err().unwrap_or_default();
+        let awaits: BTreeSet<Share> = missing_keys.into_iter().filter_map(|job| own.owner(job)).collect();
         Ok(SplitShareReport {
             split: name,
             cached_in: None,
+            awaits: awaits.into_iter().collect(),
             pieces: mine.len() as u64,
             pieces_of_split: all.len() as u64,
             source_bytes: bytes,

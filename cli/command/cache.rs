@@ -1,5 +1,6 @@
 //! `seqio cache build | finish | list | explain | verify | convert | remove`.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use anyhow::Context as _;
 use seqio::{Split, Task};
 use seqio_cache::{
     BuildReport, Cache, CacheDir, CacheError, CacheInfo, CacheState, DroppedExamples, DuplicateStatistics,
-    Found, ShareReport, SplitReport, StorageOrder, VerifyReport, WorkerInfo, WorkerState, verify,
+    Found, Share, ShareReport, SplitReport, StorageOrder, VerifyReport, WorkerInfo, WorkerState, verify,
 };
 use serde::Serialize;
 
@@ -121,6 +122,16 @@ fn build_caches(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyh
 
 /// Says how many workers are done, and what comes after them.
 fn tell_rest(task: &str, report: &ShareReport, splits: &[String], notes: Notes) {
+    let awaits: BTreeSet<Share> = report.splits.iter().flat_map(|split| split.awaits.clone()).collect();
+    if !awaits.is_empty() {
+        let workers: Vec<String> = awaits.iter().map(|share| format!("`--worker {share}`")).collect();
+        let (others, own) = (workers.join(", "), report.share);
+        notes.note(format!(
+            "a step of `{task}` compares all examples of a split: run {others}, then `--worker {own}` again (run all at \
+             the same time, each waits for the others)"
+        ));
+        return;
+    }
     let Some(done) = report.workers_done() else { return };
     let options: String = splits.iter().map(|split| format!(" --split '{split}'")).collect();
     let finish = format!("`seqio cache finish {task}{options}` makes the cache");
@@ -222,6 +233,8 @@ struct BuiltShare<'a> {
     worker: String,
     /// The cache that holds the split already.
     cached_in: Option<&'a Path>,
+    /// The workers without whose keys nobody knows which examples stay.
+    awaits: Vec<String>,
     pieces: u64,
     pieces_of_split: u64,
     pieces_reused: u64,
@@ -248,6 +261,7 @@ fn print_share(
             split: &split.split,
             worker: share.to_string(),
             cached_in: split.cached_in.as_deref(),
+            awaits: split.awaits.iter().map(|share| share.to_string()).collect(),
             pieces: split.pieces,
             pieces_of_split: split.pieces_of_split,
             pieces_reused: split.ranges.reused,
@@ -265,16 +279,21 @@ fn print_share(
             writeln!(out, "{task} {}: is up to date: in {}", built.split, folder.display())?;
         } else {
             let (own, all) = (bytes(built.source_bytes), bytes(built.source_bytes_of_split));
-            writeln!(
+            let (pieces, of) = (count(built.pieces), counted(built.pieces_of_split, "piece"));
+            let done = if built.awaits.is_empty() { "encoded" } else { "compared" };
+            let took = duration(took);
+            write!(
                 out,
-                "{task} {}, worker {share}: encoded in {}: {} of {}, {own} of {all}; {}, {} tokens",
-                built.split,
-                duration(took),
-                count(built.pieces),
-                counted(built.pieces_of_split, "piece"),
-                counted(built.examples, "example"),
-                count(built.tokens),
+                "{task} {}, worker {share}: {done} in {took}: {pieces} of {of}, {own} of {all}",
+                built.split
             )?;
+            match built.awaits.is_empty() {
+                true => {
+                    let (examples, tokens) = (counted(built.examples, "example"), count(built.tokens));
+                    writeln!(out, "; {examples}, {tokens} tokens")?;
+                }
+                false => writeln!(out)?,
+            }
         }
     }
     Ok(out.flush()?)
@@ -363,6 +382,7 @@ impl ListedWorker {
             split: info.split.clone(),
             state: match info.state {
                 WorkerState::Done => "done",
+                WorkerState::Waiting => "waiting",
                 WorkerState::AtWork => "at work",
                 WorkerState::Stopped => "stopped",
             },

@@ -164,15 +164,23 @@ fn below_the_boundary_it_is_refused_in_words() {
 }
 
 #[test]
-fn workers_are_told_that_they_cannot_do_it_apart() {
+fn workers_compare_their_shares_and_wait_for_each_other() {
+    let whole = project();
+    whole.seqio("cache build docs").ok();
     let project = project();
-    insta::assert_snapshot!(project.seqio("cache build docs --worker 0/2").fails(1), @r"
-    error: step 1 of task `docs`, `deduplicate`, compares all examples of a split: workers cannot do that apart
-
-    hint: build it on one machine: `seqio cache build docs`
-    ");
+    let first = project.seqio("cache build docs --worker 0/2").ok();
+    assert!(first.out().starts_with("docs train, worker 0/2: compared in "), "{}", first.out());
+    insta::assert_snapshot!(first.err(), @"note: a step of `docs` compares all examples of a split: run `--worker 1/2`, then `--worker 0/2` again (run all at the same time, each waits for the others)");
     let message = project.seqio("cache finish docs").fails(1);
-    assert!(message.contains("workers cannot do that apart"), "{message}");
+    assert!(
+        message.contains("hint: run `seqio cache build docs --worker 1/2`, then finish again"),
+        "{message}"
+    );
+    let second = project.command("cache build docs --worker 1/2").spawn().unwrap();
+    project.ended(second).ok();
+    project.seqio("cache build docs --worker 0/2").ok();
+    project.seqio("cache finish docs").ok();
+    assert!(content(&project.cache_of("docs")) == content(&whole.cache_of("docs")));
 }
 
 #[test]

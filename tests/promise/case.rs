@@ -25,6 +25,11 @@ impl Random {
         self.next() % n
     }
 
+    /// One of several that are not copied.
+    pub(crate) fn pick_from<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
@@ -83,7 +88,9 @@ const WORDS: &[&str] = &[
 
 /// Steps on the columns `a`, `b` and `n`.
 const RECORD_STEPS: &[&str] = &[
+    r#"{ op = "deduplicate", by = "a" }"#,
     r#"{ op = "filter", where = "n < 6" }"#,
+    r#"{ op = "deduplicate", by = ["n", "b"] }"#,
     r#"{ op = "filter", where = "length(a) > 3 AND (n <> 2 OR b LIKE '%the%')" }"#,
     r#"{ op = "format", compute = { a = "upper(a)" } }"#,
     r#"{ op = "select", columns = ["a", "b", "n * 2 AS n"] }"#,
@@ -91,10 +98,12 @@ const RECORD_STEPS: &[&str] = &[
 /// Steps on the column `text`.
 const TEXT_STEPS: &[&str] = &[
     r#"{ op = "filter", where = "length(text) > 3" }"#,
+    r#"{ op = "deduplicate", by = "text" }"#,
     r#"{ op = "format", compute = { text = "concat(text, ' ', length(text))" } }"#,
 ];
 /// Steps on token ids.
 const TOKEN_STEPS: &[&str] = &[
+    r#"{ op = "deduplicate", by = "targets" }"#,
     r#"{ op = "filter", where = "cardinality(targets) > 2" }"#,
     r#"{ op = "filter", where = "cardinality(targets) < 40" }"#,
 ];
@@ -124,10 +133,10 @@ impl Case {
             "lm" => &["jsonl", "jsonl", "text", "csv", "tsv", "parquet"][..],
             _ => &["jsonl", "csv", "parquet"],
         });
-        let is_columnar = source == "parquet";
+        let is_columnar = matches!(source, "parquet" | "arrow");
         let compression =
             if is_columnar { "" } else { random.pick(&["", "", "", ".gz", ".zst", ".bz2", ".xz"]) };
-        let on_bad_row = if is_columnar { None } else { random.pick(&[None, None, None, Some("skip")]) };
+        let on_bad_row = if is_columnar { None } else { random.pick(&[None, None, Some("skip"), Some("set_aside")]) };
         let steps: &[&str] = if source == "text" { TEXT_STEPS } else { RECORD_STEPS };
         let first_steps = some_of(&mut random, steps);
         let token_steps = some_of(&mut random, TOKEN_STEPS);
@@ -176,12 +185,28 @@ impl Case {
         self.converter == "lm"
             && self.pack == "best_fit"
             && !self.last_steps.contains("trim")
-            && !steps.any(|step| step.contains("filter"))
+            && !steps.any(|step| step.contains("filter") || step.contains("deduplicate"))
+    }
+
+    /// How many steps compare all examples of a split.
+    pub(crate) fn num_comparisons(&self) -> usize {
+        let steps = self.first_steps.iter().chain(&self.token_steps);
+        steps.filter(|step| step.contains("deduplicate")).count()
+    }
+
+    /// The same without steps that compare all examples.
+    pub(crate) fn without_comparisons(&self) -> Self {
+        let mut case = self.clone();
+        for steps in [&mut case.first_steps, &mut case.token_steps] {
+            steps.retain(|step| !step.contains("deduplicate"));
+        }
+        case.write_task_file();
+        case
     }
 
     /// Whether the script that lists the records of files can read these.
     pub(crate) fn can_be_listed(&self) -> bool {
-        self.source != "parquet"
+        !matches!(self.source, "parquet" | "arrow")
     }
 
     /// The options that say what is streamed.
@@ -234,9 +259,10 @@ impl Case {
         for (number, path) in files.iter().enumerate() {
             let count = self.examples / files.len() as u64
                 + u64::from((number as u64) < self.examples % files.len() as u64);
-            let mut records = Vec::new();
+            let mut records: Vec<Record> = Vec::new();
             for record in 0..count {
                 records.push(match (number, record) {
+                    (_, 1..) if random.below(5) == 0 => random.pick_from(&records).clone(),
                     // Never only empty or dropped examples: a stream without a row is another test's matter.
                     (0, 0) => Record::kept_by_all_steps(),
                     _ => Record {
@@ -268,7 +294,7 @@ impl Case {
         let features: Vec<String> =
             features.split(' ').map(|name| format!("{name} = {{ vocabulary = \"v\" }}")).collect();
         let columns = match self.source {
-            "text" | "parquet" => "",
+            "text" | "parquet" | "arrow" => "",
             _ => r#", columns = { a = "string", b = "string", n = "int64" }"#,
         };
         let on_bad_row = self.on_bad_row.map_or(String::new(), |does| format!(", on_bad_row = \"{does}\""));

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};
+use arrow::ipc::writer::{FileWriter, StreamWriter};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
@@ -24,6 +25,7 @@ pub(crate) struct Record {
 pub(crate) fn write(path: &Path, source: &str, compression: &str, records: &[Record], random: &mut Random) {
     match source {
         "parquet" => write_parquet(path, records, random),
+        "arrow" => write_arrow(path, records, random),
         _ => {
             let content = match source {
                 "csv" | "tsv" => table(source, records, random),
@@ -139,4 +141,21 @@ fn write_parquet(path: &Path, records: &[Record], random: &mut Random) {
     let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
+}
+
+/// An Arrow IPC file or stream, of batches of a few rows.
+fn write_arrow(path: &Path, records: &[Record], random: &mut Random) {
+    let batch = batch(records);
+    let rows = random.pick(&[1, 7, 50, 1000]);
+    let batches = (0..batch.num_rows()).step_by(rows).map(|from| batch.slice(from, rows.min(batch.num_rows() - from)));
+    let file = std::fs::File::create(path).unwrap();
+    if random.below(2) == 0 {
+        let mut writer = FileWriter::try_new(file, &batch.schema()).unwrap();
+        batches.for_each(|batch| writer.write(&batch).unwrap());
+        writer.finish().unwrap();
+    } else {
+        let mut writer = StreamWriter::try_new(file, &batch.schema()).unwrap();
+        batches.for_each(|batch| writer.write(&batch).unwrap());
+        writer.finish().unwrap();
+    }
 }

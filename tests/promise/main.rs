@@ -63,6 +63,8 @@ fn threads_and_read_ahead_change_no_row_and_no_byte_of_a_cache() {
 #[test]
 fn an_old_cache_reused_makes_the_bytes_of_a_full_build() {
     for_each_case(9, |case, program| {
+        // A new example may be what old ones are equal to: that is refused in words.
+        let case = &case.without_comparisons();
         let files = case.files();
         let last = files.last().unwrap();
         let away = case.folder.join("away");
@@ -287,11 +289,14 @@ fn workers_that_die_and_change_their_number_make_the_bytes_of_one_build() {
             }
         }
         let count = 1 + random.below(4);
-        let mut workers: Vec<Child> = (0..count)
-            .map(|index| program.start_worker("shared", &format!("{index}/{count}"), &mut random))
-            .collect();
-        for worker in &mut workers {
-            assert!(worker.wait().unwrap().success(), "a worker of {count}");
+        // Where steps compare all examples, workers that did not meet the others have to be run again.
+        for _ in 0..=case.num_comparisons() {
+            let mut workers: Vec<Child> = (0..count)
+                .map(|index| program.start_worker("shared", &format!("{index}/{count}"), &mut random))
+                .collect();
+            for worker in &mut workers {
+                assert!(worker.wait().unwrap().success(), "a worker of {count}");
+            }
         }
         let options = work_options(&mut random);
         let mut finish = vec!["cache", "finish", "t", "--cache-dir", "shared"];

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::tiny::{World, files, lines, small};
+use seqio::Split;
+
+use super::tiny::{By, TinyTask, World, build, files, lines, small};
 use crate::build::{BuildConfig, BuildReport, Missing, build_splits};
 use crate::error::CacheError;
 use crate::progress::{BuildProgress, BuildStatus, Commit, NoProgress};
@@ -32,13 +34,35 @@ fn work(
     config: &BuildConfig,
     progress: &dyn BuildProgress,
 ) -> Result<ShareReport, CacheError> {
-    let splits: Vec<_> = SPLITS.iter().map(|split| split.parse().unwrap()).collect();
-    build_share(&world.caches(name), &world.task(), &splits, share.parse().unwrap(), config, progress)
+    work_on(&world.task(), world, name, share, config, progress)
+}
+
+fn work_on(
+    task: &TinyTask,
+    world: &World,
+    name: &str,
+    share: &str,
+    config: &BuildConfig,
+    progress: &dyn BuildProgress,
+) -> Result<ShareReport, CacheError> {
+    build_share(&world.caches(name), task, &splits(), share.parse().unwrap(), config, progress)
 }
 
 fn finish(world: &World, name: &str, config: &BuildConfig) -> Result<BuildReport, CacheError> {
-    let splits: Vec<_> = SPLITS.iter().map(|split| split.parse().unwrap()).collect();
-    build_splits(&world.caches(name), &world.task(), &splits, Missing::Refuse, config, &NoProgress)
+    finish_of(&world.task(), world, name, config)
+}
+
+fn finish_of(
+    task: &TinyTask,
+    world: &World,
+    name: &str,
+    config: &BuildConfig,
+) -> Result<BuildReport, CacheError> {
+    build_splits(&world.caches(name), task, &splits(), Missing::Refuse, config, &NoProgress)
+}
+
+fn splits() -> Vec<Split> {
+    SPLITS.iter().map(|split| split.parse().unwrap()).collect()
 }
 
 fn expected(world: &World) -> BTreeMap<String, Vec<u8>> {
@@ -349,4 +373,80 @@ fn what_a_dead_worker_had_half_written_goes_when_its_share_is_gone_on_with() {
     assert!(left.iter().all(|path| path.exists()), "they may be of a worker that lives");
     work(&world, "caches", "1/2", &small(1), &NoProgress).unwrap();
     assert!(left.iter().all(|path| !path.exists()));
+}
+
+/// Many equal lines, in several files and ranges, and two steps that keep the first of each.
+fn repeated() -> (World, TinyTask) {
+    let text = |from: usize| -> String {
+        (from..from + 40).map(|line| format!("line {}\n", line * 5 % 17)).collect()
+    };
+    let files =
+        [("train-a", text(0)), ("train-b.stream", text(3)), ("train-c", text(9)), ("validation", text(1))];
+    let world = World::new(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
+    let mut task = world.task();
+    task.deduplicate = vec![By::Text, By::Text];
+    build(&task, &world.caches("whole"), &SPLITS, &small(1), &NoProgress).unwrap();
+    (world, task)
+}
+
+#[test]
+fn where_all_examples_are_compared_workers_of_one_after_the_other_are_run_again() {
+    let (world, task) = repeated();
+    let share = |index: u32| format!("{index}/3");
+    let mut rounds = 0;
+    loop {
+        rounds += 1;
+        let mut awaits = Vec::new();
+        for index in 0..3 {
+            let report = work_on(&task, &world, "caches", &share(index), &small(2), &NoProgress).unwrap();
+            awaits.push(report.splits[0].awaits.len());
+        }
+        if rounds == 1 {
+            assert_eq!(awaits, [2, 1, 2], "the last one chooses, and then waits for keys of the second step");
+            let list = world.caches("caches").list().unwrap();
+            let CacheState::Unfinished { workers, .. } = &list[0].state else { panic!("{list:?}") };
+            assert!(workers.iter().any(|worker| worker.state == WorkerState::Waiting), "{workers:?}");
+            let error = finish_of(&task, &world, "caches", &small(1)).unwrap_err();
+            assert!(matches!(error, CacheError::Incomplete { .. }), "{error}");
+        }
+        if awaits == [0, 0, 0] {
+            break;
+        }
+    }
+    assert_eq!(rounds, 3);
+    let report = finish_of(&task, &world, "caches", &small(2)).unwrap();
+    assert!(report.splits[0].statistics.duplicates[0].dropped > 0);
+    assert!(files(world.caches("caches").root()) == files(world.caches("whole").root()));
+}
+
+#[test]
+fn where_all_examples_are_compared_workers_at_the_same_time_wait_for_each_other() {
+    let (world, task) = repeated();
+    for count in [2, 5] {
+        let name = format!("caches-{count}");
+        // Some die first, under other numbers.
+        for (share, at) in [("0/3", 2), ("2/3", 5), ("1/4", 3)] {
+            let config = small(1);
+            let stop = StopAt(AtomicU64::new(0), at, Arc::clone(&config.cancel));
+            let _ = work_on(&task, &world, &name, share, &config, &stop);
+        }
+        std::thread::scope(|scope| {
+            for index in 0..count {
+                let (task, world, name) = (&task, &world, &name);
+                scope.spawn(move || {
+                    let share = format!("{index}/{count}");
+                    let mut report;
+                    // A worker that began before the others were there may have to be run again.
+                    loop {
+                        report = work_on(task, world, name, &share, &small(2), &NoProgress).unwrap();
+                        if report.splits.iter().all(|split| split.awaits.is_empty()) {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        finish_of(&task, &world, &name, &small(2)).unwrap();
+        assert!(files(world.caches(&name).root()) == files(world.caches("whole").root()), "{count} workers");
+    }
 }

@@ -36,12 +36,17 @@ impl Scratch {
     /// A new file without a name, and what to call it in messages.
     pub(super) fn file(&self) -> Result<(File, &Path), WholeSplitError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = self.folder.join(format!(".seqio-sort-{}-{number}", std::process::id()));
-        let mut options = File::options();
-        let file = options.read(true).write(true).create(true).truncate(true).open(&path);
-        let file = file.map_err(WholeSplitError::io("create a file in", &self.folder))?;
-        std::fs::remove_file(&path).map_err(WholeSplitError::io("remove", &path))?;
-        Ok((file, &self.folder))
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = self.folder.join(format!(".seqio-sort-{}-{number}", std::process::id()));
+            let file = match File::options().read(true).write(true).create_new(true).open(&path) {
+                Ok(file) => file,
+                // Of a process of the same number on another machine, or of one that died at this moment.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(WholeSplitError::io("create a file in", &self.folder)(error)),
+            };
+            std::fs::remove_file(&path).map_err(WholeSplitError::io("remove", &path))?;
+            return Ok((file, &self.folder));
+        }
     }
 }
