@@ -136,7 +136,8 @@ impl Case {
         let is_columnar = matches!(source, "parquet" | "arrow");
         let compression =
             if is_columnar { "" } else { random.pick(&["", "", "", ".gz", ".zst", ".bz2", ".xz"]) };
-        let on_bad_row = if is_columnar { None } else { random.pick(&[None, None, Some("skip"), Some("set_aside")]) };
+        let on_bad_row =
+            if is_columnar { None } else { random.pick(&[None, None, Some("skip"), Some("set_aside")]) };
         let steps: &[&str] = if source == "text" { TEXT_STEPS } else { RECORD_STEPS };
         let first_steps = some_of(&mut random, steps);
         let token_steps = some_of(&mut random, TOKEN_STEPS);

@@ -147,7 +147,8 @@ fn write_parquet(path: &Path, records: &[Record], random: &mut Random) {
 fn write_arrow(path: &Path, records: &[Record], random: &mut Random) {
     let batch = batch(records);
     let rows = random.pick(&[1, 7, 50, 1000]);
-    let batches = (0..batch.num_rows()).step_by(rows).map(|from| batch.slice(from, rows.min(batch.num_rows() - from)));
+    let batches =
+        (0..batch.num_rows()).step_by(rows).map(|from| batch.slice(from, rows.min(batch.num_rows() - from)));
     let file = std::fs::File::create(path).unwrap();
     if random.below(2) == 0 {
         let mut writer = FileWriter::try_new(file, &batch.schema()).unwrap();
