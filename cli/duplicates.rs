@@ -9,11 +9,17 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
+use seqio::{
+    ChoiceReport, ReadSplitError, Scratch, Split, SplitChoices, Task, WholeSplitError, WholeSplitStep,
+};
 use seqio_cache::{DroppedExamples, DuplicateStatistics};
 
 use crate::format::{count, counted, dropped_in_words, percent};
-use crate::output::Out;
+use crate::interrupt::Interrupt;
+use crate::output::{Notes, Out};
+use crate::report::Interrupted;
 
 /// Files and examples that are named.
 const NAMED: usize = 5;
@@ -85,4 +91,36 @@ pub(crate) fn in_words(
         percent(dropped as f64, examples as f64)
     );
     if dropped > 0 { format!("{words}, copies of {}", count(repeated)) } else { words }
+}
+
+/// What the steps keep that compare all examples of the split: it is read for them first.
+pub(crate) fn choices(
+    task: &Arc<Task>,
+    split: &Split,
+    memory_bytes: u64,
+    interrupt: &Interrupt,
+    notes: Notes,
+) -> anyhow::Result<SplitChoices> {
+    if task.whole_split_steps().is_empty() {
+        return Ok(SplitChoices::none());
+    }
+    let name = task.name();
+    notes
+        .note(format!("`{name}`, split `{split}`: reading it once to find duplicates, as there is no cache"));
+    let mut scratch = Scratch::temporary(memory_bytes);
+    scratch.stop = Arc::clone(interrupt.flag());
+    let (choices, reports) = match SplitChoices::find(task, split, &scratch) {
+        Err(ReadSplitError::WholeSplit(WholeSplitError::Stopped)) => {
+            let go_on =
+                "run the same command again to begin anew; a cache would go on where it was".to_owned();
+            return Err(Interrupted { go_on }.into());
+        }
+        found => found?,
+    };
+    for ChoiceReport { step, examples, counts } in reports {
+        let WholeSplitStep { number, op, by } = &step;
+        let words = in_words(*number, op, by, examples, counts.dropped, counts.repeated_keys);
+        notes.note(format!("`{name}`, split `{split}`: {words}"));
+    }
+    Ok(choices)
 }

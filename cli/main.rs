@@ -11,6 +11,8 @@ mod measure;
 mod model_row;
 mod output;
 mod progress;
+#[cfg(feature = "sql")]
+mod query;
 mod report;
 mod session;
 mod shape;

@@ -31,7 +31,7 @@ pub(crate) enum Style {
 }
 
 /// Whether text may be coloured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paint {
     colour: bool,
 }

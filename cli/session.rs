@@ -164,8 +164,25 @@ impl Session {
         builder.build(task, &wanted, &told).map(drop)
     }
 
+    /// The split in a cache of the task, or, in words, why there is none; nothing is built.
+    #[cfg(feature = "sql")]
+    pub(crate) fn look(&self, task: &Task, split: &Split, notes: Notes) -> Result<Arc<CachedSplit>, String> {
+        let name = task.name();
+        match find(&self.cache_dir(), task, split) {
+            Ok(Found::Fresh { split, notice }) => {
+                notice.iter().for_each(|notice| notes.note(notice));
+                Ok(Arc::new(*split))
+            }
+            Ok(Found::Stale { reason }) => {
+                Err(format!("the cache of `{name}`, split `{split}`, is out of date: {reason}"))
+            }
+            Ok(Found::Missing) => Err(format!("`{name}`, split `{split}`, has no cache")),
+            Err(error) => Err(format!("{error:#}")),
+        }
+    }
+
     /// A cache of the task as it is defined now, its sources being absent.
-    fn open_without_source(
+    pub(crate) fn open_without_source(
         &self,
         registry: &Registry,
         name: &str,
@@ -197,7 +214,12 @@ impl Session {
 }
 
 /// A task and split from a cache folder alone.
-fn open_folder(folder: &Path, task: Option<&str>, split: &str, notes: Notes) -> anyhow::Result<Opened> {
+pub(crate) fn open_folder(
+    folder: &Path,
+    task: Option<&str>,
+    split: &str,
+    notes: Notes,
+) -> anyhow::Result<Opened> {
     let (task, cache) = task_of_cache(folder, task)?;
     let split = cache.split(&split.parse::<Split>()?.to_string())?;
     note_about_sources(&cache, split.name(), notes)?;

@@ -4,6 +4,7 @@ mod bench;
 mod cache;
 mod data;
 mod learn;
+mod query;
 mod see;
 mod stream;
 
@@ -20,6 +21,7 @@ pub(crate) use self::data::{
     BatchSize, BuildSettings, ConverterName, Data, OrderName, PackName, ProgressName, RunRange, Shape,
 };
 pub(crate) use self::learn::{CompletionsArgs, InitArgs, ManArgs, ReferenceArgs, SchemaArgs};
+pub(crate) use self::query::QueryArgs;
 pub(crate) use self::see::{ExplainArgs, InspectArgs, ListArgs, Listed, StageName, StatsArgs};
 pub(crate) use self::stream::{BatchArgs, DigestName, FindArgs, FormatName, PlanArgs, StreamArgs};
 
@@ -37,6 +39,7 @@ Examples:
   seqio inspect docs -n 3                      tokens beside their text; needs no cache
   seqio cache build docs                       tokenize once, verified and shuffled
   seqio stats docs --lengths 2048              lengths, unknown tokens, how full packed rows get
+  seqio query 'SELECT file, max(tokens) FROM documents GROUP BY file'
   seqio batch docs --batch-size 8 --lengths 2048 --step 1000
                                                what a model sees then, and where it came from
   seqio stream docs --batch-size 8 --lengths 2048 --format arrow | python train.py
@@ -133,6 +136,8 @@ pub(crate) enum Command {
     Batch(BatchArgs),
     /// Say at which steps a line of a file is seen
     Find(FindArgs),
+    /// Ask a SQL query: of raw rows, examples, documents, tokens, statistics
+    Query(QueryArgs),
     /// Measure caching or streaming on this machine
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -199,14 +204,22 @@ mod tests {
         for text in help_texts() {
             for line in text.lines().filter_map(|line| line.trim().strip_prefix("seqio ")) {
                 let command = line.split("  ").next().unwrap_or_default();
-                let command =
-                    command.split(" | ").next().unwrap_or_default().split(" 2> ").next().unwrap_or_default();
-                let command = command.split(" > ").next().unwrap_or_default();
-                let words: Vec<&str> = command.split_whitespace().collect();
-                let parsed = Arguments::try_parse_from(["seqio"].into_iter().chain(words.iter().copied()));
+                let words = words(command).into_iter().take_while(|word| !["|", ">", "2>"].contains(word));
+                let parsed = Arguments::try_parse_from(std::iter::once("seqio").chain(words));
                 assert!(parsed.is_ok(), "`seqio {line}`: {}", parsed.unwrap_err());
             }
         }
+    }
+
+    /// Words as a shell sees them.
+    fn words(command: &str) -> Vec<&str> {
+        let parts = command.split('\'').enumerate();
+        parts
+            .flat_map(|(place, part)| match place % 2 {
+                0 => part.split_whitespace().collect::<Vec<_>>(),
+                _ => vec![part],
+            })
+            .collect()
     }
 
     fn help_texts() -> Vec<String> {

@@ -13,6 +13,7 @@ mod inspect;
 mod list;
 mod man;
 mod plan;
+mod query;
 mod reference;
 mod stats;
 mod stream;
@@ -34,6 +35,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut Out) -> anyhow::Result<()> {
         Command::Stream(args) => stream::run(&session, &args, out),
         Command::Plan(args) => plan::run(&session, &args, out),
         Command::Batch(args) => batch::run(&session, &args, out),
+        Command::Query(args) => query::run(&session, &args, out),
         Command::Find(args) => find::run(&session, &args, out),
         Command::Bench(BenchCommand::Cache(args)) => bench_cache::run(&session, &args, out),
         Command::Bench(BenchCommand::Infeed(args)) => bench_infeed::run(&session, &args, out),

@@ -6,14 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
-use seqio::{
-    Batch, ChoiceReport, DatasetIterator, DatasetState, ReadSplitError, Scratch, Split, SplitChoices, Task,
-    UncachedDataset, WholeSplitError, WholeSplitStep,
-};
+use seqio::{Batch, DatasetIterator, DatasetState, Split, Task, UncachedDataset};
 
 use crate::args::{Data, DigestName, FormatName, OrderName, StreamArgs};
 use crate::build::tell_passed_over;
-use crate::duplicates::in_words;
+use crate::duplicates::choices;
 use crate::interrupt::Interrupt;
 use crate::output::{Notes, Out, write_stderr};
 use crate::report::{Interrupted, WithHint as _, usage};
@@ -166,44 +163,12 @@ fn open_uncached(
     let config = shape::for_run(config, &args.run, args.build.threads);
     let data = format!("{}-uncached", task.cache_fingerprint(seqio_cache::FORMAT_VERSION));
     let stream_task = shape::stream_task(&task, data, &config.lengths)?;
-    let choices = choices(&task, &split, args, interrupt, notes)?;
+    let choices = choices(&task, &split, args.build.memory.0, interrupt, notes)?;
     let bad_rows = Arc::<AtomicU64>::default();
     let examples = task.open_examples(&split, choices, Arc::clone(&bad_rows));
     *uncached = Some(Uncached { task, bad_rows });
     UncachedDataset::new(stream_task, examples, config)
         .hint(|| "add `--order storage`, or leave out `--no-cache`".to_owned())
-}
-
-/// What the steps keep that compare all examples of the split: it is read for them first.
-fn choices(
-    task: &Arc<Task>,
-    split: &Split,
-    args: &StreamArgs,
-    interrupt: &Interrupt,
-    notes: Notes,
-) -> anyhow::Result<SplitChoices> {
-    if task.whole_split_steps().is_empty() {
-        return Ok(SplitChoices::none());
-    }
-    let name = task.name();
-    notes
-        .note(format!("`{name}`, split `{split}`: reading it once to find duplicates, as there is no cache"));
-    let mut scratch = Scratch::temporary(args.build.memory.0);
-    scratch.stop = Arc::clone(interrupt.flag());
-    let (choices, reports) = match SplitChoices::find(task, split, &scratch) {
-        Err(ReadSplitError::WholeSplit(WholeSplitError::Stopped)) => {
-            let go_on =
-                "run the same command again to begin anew; a cache would go on where it was".to_owned();
-            return Err(Interrupted { go_on }.into());
-        }
-        found => found?,
-    };
-    for ChoiceReport { step, examples, counts } in reports {
-        let WholeSplitStep { number, op, by } = &step;
-        let words = in_words(*number, op, by, examples, counts.dropped, counts.repeated_keys);
-        notes.note(format!("`{name}`, split `{split}`: {words}"));
-    }
-    Ok(choices)
 }
 
 fn read_state(path: &Path) -> anyhow::Result<Option<DatasetState>> {

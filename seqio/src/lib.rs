@@ -86,6 +86,8 @@ pub use crate::source::{
     SliceWindows, SourceError, SourceFile, SourceFormat, SourceRange, SourceSpec,
 };
 pub use crate::split::{Split, SplitError, slice_windows};
+#[cfg(feature = "sql")]
+pub use crate::sql::{Query, QueryError, QueryRows, QueryTable, QueryTableError, QueryTableRows};
 pub use crate::task::{
     Boundary, ColumnDefinition, Definition, FeatureSpec, Task, TaskFile, TaskSpec, VocabularyDefinition,
 };

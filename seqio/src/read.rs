@@ -70,6 +70,8 @@ pub enum ReadSplitError {
 pub struct ReadChunk {
     /// The range that they are from; `Origin::row` counts in it.
     pub range: SourceRange,
+    /// Records of the file before the range.
+    pub first_row: u64,
     /// The examples.
     pub examples: Examples,
 }
@@ -81,6 +83,9 @@ pub struct SplitReader {
     work: VecDeque<Work>,
     /// Ordinals that belong to a slice, by file and start of the range; ranges outside it are not there.
     slice: Option<BTreeMap<(u32, u64), Range<u64>>>,
+    /// Of a slice, the records of every range of the split.
+    counts: BTreeMap<(u32, u64), u64>,
+    place: ReadPlace,
     chunks: Option<(u32, RawChunks)>,
     stage: ReadStage,
     bad_rows: u64,
@@ -107,6 +112,31 @@ struct Work {
     range: Option<SourceRange>,
 }
 
+/// How far a file has been read.
+#[derive(Debug, Default)]
+struct ReadPlace {
+    file: u32,
+    start: u64,
+    /// Records of the file before the range.
+    first_row: u64,
+    /// Records of the range so far.
+    records: u64,
+}
+
+impl ReadPlace {
+    /// Goes on by a chunk.
+    fn enter(&mut self, chunk: &RawChunk) {
+        let range = chunk.range;
+        if range.file != self.file {
+            *self = Self { file: range.file, start: range.start, ..Self::default() };
+        } else if range.start != self.start {
+            self.first_row += self.records;
+            (self.start, self.records) = (range.start, 0);
+        }
+        self.records += chunk.num_records;
+    }
+}
+
 impl fmt::Debug for SplitReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SplitReader({}, {} files)", self.task.name(), self.files.len())
@@ -127,10 +157,14 @@ impl SplitReader {
                 FileRanges::Streamed => work.push_back(Work { file: index, range: None }),
             }
         }
+        let mut counts = BTreeMap::new();
         let slice = match split.is_slice() {
             false => None,
             true => {
-                let windows = source.slice(split, &files)?.windows.into_iter();
+                let slice = source.slice(split, &files)?;
+                let of_ranges = slice.counts.into_iter();
+                counts.extend(of_ranges.map(|(range, count)| ((range.file, range.start), count)));
+                let windows = slice.windows.into_iter();
                 let windows = windows.map(|(range, ordinals)| ((range.file, range.start), ordinals));
                 Some(windows.collect::<BTreeMap<_, _>>())
             }
@@ -147,6 +181,8 @@ impl SplitReader {
             files,
             work,
             slice,
+            counts,
+            place: ReadPlace::default(),
             chunks: None,
             stage,
             bad_rows: 0,
@@ -226,7 +262,9 @@ impl SplitReader {
             match chunks.next() {
                 None => self.chunks = None,
                 Some(chunk) => {
-                    if let Some(read) = self.read(file, &chunk?)? {
+                    let chunk = chunk?;
+                    self.place.enter(&chunk);
+                    if let Some(read) = self.read(file, &chunk)? {
                         return Ok(Some(read));
                     }
                 }
@@ -276,7 +314,17 @@ impl SplitReader {
         for (&step, &count) in &examples.dropped {
             *self.dropped.entry(step).or_default() += count;
         }
-        Ok((!examples.is_empty()).then_some(ReadChunk { range, examples }))
+        Ok((!examples.is_empty()).then_some(ReadChunk { range, first_row: self.first_row(range), examples }))
+    }
+
+    /// Records of the file before a range. Ranges of a slice do not follow each other.
+    fn first_row(&self, range: SourceRange) -> u64 {
+        match &self.slice {
+            None => self.place.first_row,
+            Some(_) => {
+                self.counts.range((range.file, 0)..(range.file, range.start)).map(|(_, count)| count).sum()
+            }
+        }
     }
 
     /// The error of a step on examples of a range, the first of which has this ordinal.
@@ -350,6 +398,38 @@ mod tests {
         let registry = Registry::from_text(folder.path().join("seqio.toml"), text).unwrap();
         let task = registry.task("docs").unwrap();
         (folder, task)
+    }
+
+    #[test]
+    fn records_before_a_range_are_counted_in_slices_too() {
+        use arrow::array::{ArrayRef, RecordBatch, StringArray};
+        use parquet::arrow::ArrowWriter;
+
+        let folder = tempfile::tempdir().unwrap();
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c"]));
+        let rows = RecordBatch::try_from_iter([("text", texts)]).unwrap();
+        for name in ["a.parquet", "b.parquet"] {
+            let file = std::fs::File::create(folder.path().join(name)).unwrap();
+            let mut writer = ArrowWriter::try_new(file, rows.schema(), None).unwrap();
+            for _ in 0..3 {
+                writer.write(&rows).unwrap();
+                writer.flush().unwrap();
+            }
+            writer.close().unwrap();
+        }
+        let text = "[vocabulary.bytes]\nbyte = true\n[task.docs]\nsource = { parquet = { train = \"*.parquet\" } }\n\
+                    features = { text = { vocabulary = \"bytes\" } }\nsteps = [{ op = \"tokenize\" }]\n";
+        let registry = Registry::from_text(folder.path().join("seqio.toml"), text).unwrap();
+        let task = registry.task("docs").unwrap();
+        let firsts = |split: &str| {
+            let reader = SplitReader::new(Arc::clone(&task), &split.parse().unwrap()).unwrap();
+            reader
+                .map(|chunk| chunk.unwrap())
+                .map(|chunk| (chunk.range.file, chunk.first_row))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(firsts("train"), [(0, 0), (0, 3), (0, 6), (1, 0), (1, 3), (1, 6)]);
+        assert_eq!(firsts("train[7:13]"), [(0, 6), (1, 0), (1, 3)]);
     }
 
     fn ordinals(task: &Arc<Task>, split: &str) -> Vec<(u32, u64)> {

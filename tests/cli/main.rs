@@ -20,6 +20,7 @@ mod json;
 mod learn;
 mod list;
 mod plan;
+mod query;
 mod sources;
 mod stats;
 mod stream;

@@ -31,6 +31,7 @@ fn help_teaches_with_examples() {
         "plan",
         "batch",
         "find",
+        "query",
         "bench cache",
         "bench infeed",
     ] {

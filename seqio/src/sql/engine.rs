@@ -28,6 +28,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility, WindowFunctionDefi
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use futures::StreamExt as _;
@@ -44,6 +45,8 @@ pub(crate) const BATCH_ROWS: usize = 512;
 const MAX_NESTING: usize = 100;
 /// A query that a person or program wrote is shorter.
 const MAX_QUERY_BYTES: usize = 64 << 10;
+/// Functions that stand in the place of a table.
+const TABLE_FUNCTIONS: [&str; 2] = ["generate_series", "range"];
 /// Taken as it is used.
 const STACK_BYTES: usize = 512 << 20;
 /// With less than this the engine cannot even spill.
@@ -268,6 +271,19 @@ impl Session {
             Ok(())
         })?
     }
+}
+
+/// The names of the tables that a query reads, sorted.
+pub(crate) fn tables_of(sql: &str) -> Result<Vec<String>, SqlError> {
+    on_large_stack(|| {
+        let (references, _) =
+            resolve_table_references(&one_select(sql)?, false).map_err(SqlError::of_engine)?;
+        let mut names: Vec<String> = references.iter().map(ToString::to_string).collect();
+        names.retain(|name| !TABLE_FUNCTIONS.contains(&name.as_str()));
+        names.sort();
+        names.dedup();
+        Ok(names)
+    })
 }
 
 /// The one SELECT that a query has to be.

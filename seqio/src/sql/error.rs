@@ -4,6 +4,7 @@ use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 
 use crate::source::SourceError;
+use crate::sql::words::planning_in_words;
 use crate::text::{nearest, quoted};
 
 /// Why a query cannot be run, or not to its end.
@@ -75,9 +76,8 @@ impl SqlError {
                 Self::Query { problem: schema_in_words(schema), place }
             }
             DataFusionError::Plan(words) => {
-                let words = words.replace('\n', "; ");
-                let words = words.strip_prefix("Error during planning: ").unwrap_or(&words);
-                Self::Query { problem: sentence(words), place }
+                let words = words.strip_prefix("Error during planning: ").unwrap_or(words);
+                Self::Query { problem: planning_in_words(words), place }
             }
             DataFusionError::NotImplemented(words) => {
                 Self::Query { problem: format!("the SQL engine cannot do this: {}", sentence(words)), place }

@@ -10,7 +10,9 @@ mod engine;
 mod error;
 mod expression;
 mod memory;
+mod query;
 mod table;
 mod words;
 
 pub(crate) use self::expression::{Expression, ExpressionError};
+pub use self::query::{Query, QueryError, QueryRows, QueryTable, QueryTableError, QueryTableRows};

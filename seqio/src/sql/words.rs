@@ -69,7 +69,8 @@ pub(crate) fn arrow_in_words(error: &ArrowError) -> String {
     }
 }
 
-fn planning_in_words(words: &str) -> String {
+/// An error of the planner.
+pub(crate) fn planning_in_words(words: &str) -> String {
     if let Some(rest) = words.strip_prefix("Invalid function '") {
         let mut names = rest.split('\'');
         let name = names.next().unwrap_or_default();
