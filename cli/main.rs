@@ -53,7 +53,18 @@ fn asked_colour(words: &[std::ffi::OsString]) -> Colour {
     values.chain(joined).find_map(|value| Colour::from_str(value, true).ok()).unwrap_or(Colour::Auto)
 }
 
+/// Keeps to itself what a reader of other people's says in a panic that becomes an error in words.
+fn quiet_caught_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !seqio::panics_are_caught() {
+            print(panic);
+        }
+    }));
+}
+
 fn main() -> ExitCode {
+    quiet_caught_panics();
     let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -30,6 +30,7 @@
 
 mod base64;
 mod batch;
+mod caught;
 mod convert;
 mod dataset;
 mod error;
@@ -55,6 +56,7 @@ mod vocabulary;
 mod whole_split;
 
 pub use crate::batch::{Array, Batch, Values};
+pub use crate::caught::panics_are_caught;
 pub use crate::convert::{
     ConvertError, Converter, DEFAULT_WINDOW, Dtype, MAX_LENGTH, ModelFeature, PackCounts, Packing, Piece,
     Row, RowWriter, Span, WindowPlan, WindowPlanner, default_window,

@@ -19,6 +19,7 @@ mod inspect;
 mod json;
 mod learn;
 mod list;
+mod locations;
 mod plan;
 mod query;
 mod sources;

@@ -305,9 +305,11 @@ impl Registry {
             }
         }
         if let Err(error) = spec.source.check() {
-            errors.push(
-                DefinitionError::new(error.to_string()).at(locator.value(&[key("source")])).within("source"),
-            );
+            let place = match &error {
+                SourceError::Location { pattern, .. } => locator.text_in("source", &|text| text == pattern),
+                _ => locator.value(&[key("source")]),
+            };
+            errors.push(DefinitionError::new(error.to_string()).at(place).within("source"));
         }
         for split in spec.shuffle.iter().flatten() {
             let whole = split.split('[').next().unwrap_or(split);
@@ -445,7 +447,9 @@ fn source_error(error: &SourceError, task: &str, locator: &Locator) -> Definitio
         SourceError::Io { path, .. } | SourceError::Malformed { path, .. } => path.display().to_string(),
         _ => String::new(),
     };
-    let place = locator.text_in("source", &|text| !text.is_empty() && mentioned.ends_with(text));
+    // A URL is mentioned as its path.
+    let is_mentioned = |text: &str| mentioned.ends_with(text.strip_prefix("file://").unwrap_or(text));
+    let place = locator.text_in("source", &|text| !text.is_empty() && is_mentioned(text));
     let kind = match error {
         SourceError::NoFiles { .. } | SourceError::Io { .. } => DefinitionErrorKind::Source,
         _ => DefinitionErrorKind::Definition,

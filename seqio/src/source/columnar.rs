@@ -18,6 +18,7 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 
+use crate::caught::caught;
 use crate::example::Examples;
 use crate::source::column::ColumnSpec;
 use crate::source::columns::{column_type, convert, is_readable_as};
@@ -33,7 +34,7 @@ pub(super) const CHUNK_ROWS: u64 = 1024;
 
 /// Runs a part of a reader of other people's, which may panic on corrupt files.
 pub(super) fn catching<T, E: Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)) {
+    match caught(read) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("its reader gave up".to_owned()),

@@ -184,6 +184,9 @@ impl Values {
             }
             (Self::Int32(values), &JsonValue::Int(int)) => values.push(int.try_into().map_err(|_| Misfit)?),
             (Self::Int64(values), &JsonValue::Int(int)) => values.push(int.try_into().map_err(|_| Misfit)?),
+            // JSON's `-0` is a whole number that only a float has, so that is what the parser makes of it.
+            (Self::Int32(values), &JsonValue::Float(float)) if is_minus_zero(float) => values.push(0),
+            (Self::Int64(values), &JsonValue::Float(float)) if is_minus_zero(float) => values.push(0),
             (Self::Float64(values), &JsonValue::Int(int)) => values.push(int as f64),
             (Self::Float64(values), &JsonValue::Float(float)) => values.push(float),
             (Self::Float32(values), &JsonValue::Int(int)) => values.push(int as f32),
@@ -253,4 +256,8 @@ impl Values {
 /// A place in a column.
 fn index(place: usize) -> i32 {
     i32::try_from(place).expect("a chunk is shorter than 2 GiB, and its values than the chunk")
+}
+
+fn is_minus_zero(float: f64) -> bool {
+    float == 0.0 && float.is_sign_negative()
 }

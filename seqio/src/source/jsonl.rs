@@ -385,6 +385,14 @@ mod tests {
     }
 
     #[test]
+    fn a_zero_may_have_a_sign_in_every_column_of_numbers() {
+        // JSONTestSuite's `y_number_minus_zero.json`.
+        let declared = &[("d", "float64"), ("i", "int32"), ("l", "list<int64>")];
+        insta::assert_snapshot!(parse(declared, b"{\"d\": -0, \"i\": -0, \"l\": [-0, 0]}"), @"row 0 @0+32: d=-0.0 i=0 l=[0, 0]");
+        assert!(reason(&[("i", "int32")], "{\"i\": -0.5}").contains("should be an int32"));
+    }
+
+    #[test]
     fn every_type_is_read_and_an_explicit_null_is_a_null() {
         let declared = &[
             ("b", "bool"),

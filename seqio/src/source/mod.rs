@@ -21,6 +21,7 @@ mod jsonl;
 mod line_source;
 mod lines;
 mod listing;
+mod location;
 mod members;
 mod parquet;
 mod patterns;
@@ -266,6 +267,14 @@ pub enum SourceError {
         /// The names there are.
         found: Vec<String>,
     },
+    /// A pattern names a place that cannot be read from.
+    #[error("`{pattern}`: {problem}")]
+    Location {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
     /// The system could not read a file.
     #[error("cannot read {}: {error}", path.display())]
     Io {
@@ -309,6 +318,9 @@ impl SourceError {
                 Self::Malformed { path: path.clone(), problem: problem.clone() }
             }
             Self::Definition { problem } => Self::Definition { problem: problem.clone() },
+            Self::Location { pattern, problem } => {
+                Self::Location { pattern: pattern.clone(), problem: problem.clone() }
+            }
         }
     }
 

@@ -16,14 +16,16 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use crate::source::location::local_pattern;
 use crate::source::{SourceError, SourceFile};
 
 /// Lists the files that `patterns` match, sorted by name, and sees that each can be opened.
 pub(super) fn list_files(base_dir: &Path, patterns: &[String]) -> Result<Vec<SourceFile>, SourceError> {
+    let patterns: Vec<_> = patterns.iter().map(|pattern| local_pattern(pattern)).collect::<Result<_, _>>()?;
     let prefix = common_prefix(patterns.iter().map(|pattern| clean(&base_dir.join(fixed_prefix(pattern)))));
     let mut found: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     let mut files = Vec::new();
-    for pattern in patterns {
+    for pattern in &patterns {
         let recursive = pattern.split('/').any(|part| part == "**");
         let before = files.len();
         for path in matches(base_dir, pattern)? {
@@ -59,8 +61,9 @@ pub(super) fn list_files(base_dir: &Path, patterns: &[String]) -> Result<Vec<Sou
 /// Sees that each pattern is well formed and matches something, without a look at what it matches.
 pub(super) fn check_patterns(base_dir: &Path, patterns: &[String]) -> Result<(), SourceError> {
     for pattern in patterns {
-        if matches(base_dir, pattern)?.is_empty() {
-            return Err(no_files(base_dir, pattern));
+        let pattern = local_pattern(pattern)?;
+        if matches(base_dir, &pattern)?.is_empty() {
+            return Err(no_files(base_dir, &pattern));
         }
     }
     Ok(())
@@ -266,6 +269,28 @@ mod tests {
         assert_eq!(names(dir, &["**/**/f*/**/b.txt"]), ["data/fr/sub/b.txt"]);
         let absolute = dir.join("data/en/*.txt");
         assert_eq!(names(Path::new("elsewhere"), &[absolute.to_str().unwrap()]), ["x.txt", "y.txt"]);
+    }
+
+    #[test]
+    fn a_file_url_lists_what_its_path_lists_under_the_same_names() {
+        let dir = folder(&["data/en/y b.txt", "data/en/x%20.txt", "data/fr/a*.txt", "data/fr/ab.txt"]);
+        let at = |rest: &str| format!("file://{}/{rest}", dir.path().display());
+        let path = |rest: &str| format!("{}/{rest}", dir.path().display());
+        let listed = |pattern: String| list_files(Path::new("elsewhere"), &[pattern]).unwrap();
+        for (url, pattern) in [
+            ("data/en/*.txt", "data/en/*.txt"),
+            ("data/**/*.txt", "data/**/*.txt"),
+            ("data/en/y%20?.txt", "data/en/y ?.txt"),
+            ("data/en/x%2520.txt", "data/en/x%20.txt"),
+            ("data/fr/a%2A.txt", "data/fr/a[*].txt"),
+        ] {
+            assert_eq!(listed(at(url)), listed(path(pattern)), "{url}");
+        }
+        assert_eq!(
+            names(dir.path(), &["data/fr/ab.txt", &at("data/en/*b.txt")]),
+            ["en/y b.txt", "fr/ab.txt"]
+        );
+        insta::assert_snapshot!(error(dir.path(), &[&at("none-*.txt")]), @"no file matches `DIR/none-*.txt`");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::source::csv_source::CsvSource;
 use crate::source::dialect::{CsvDialect, Dialect};
 use crate::source::line_source::{LineSource, pin_jsonl_columns};
 use crate::source::listing::Listing;
+use crate::source::location::local_pattern;
 use crate::source::parquet::{ParquetSource, pin_parquet_columns};
 use crate::source::patterns::check_patterns;
 use crate::source::{DataSource, SourceError};
@@ -175,6 +176,7 @@ impl SourceSpec {
                     "split `{split}` has an empty pattern or none; leave it out or name its files"
                 ));
             }
+            patterns.iter().try_for_each(|pattern| local_pattern(pattern).map(drop))?;
         }
         if self.format == SourceFormat::Text && !self.columns.is_empty() {
             return refuse("lines of text have the one column `text`; leave `columns` out".to_owned());

@@ -5,10 +5,10 @@
 //! ```
 
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 
+use crate::caught::caught;
 use crate::vocabulary::VocabularyError;
 use crate::vocabulary::tokenizer_json::Steps;
 
@@ -48,10 +48,10 @@ pub(super) fn encode(
         padding: Override::Off,
         truncation: Override::Off,
     };
-    let encoded = catch_unwind(AssertUnwindSafe(|| match steps.are_needed_for(text) {
+    let encoded = caught(|| match steps.are_needed_for(text) {
         false => pipeline.encode_into(text, &OPTIONS, tokens),
         true => steps.encode(pipeline, text, tokens),
-    }));
+    });
     let problem = match encoded {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => plain_words(&error.to_string()),

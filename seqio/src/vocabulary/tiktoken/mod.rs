@@ -15,7 +15,6 @@ mod ranks;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokenizers::models::bpe::{BpeConfig, Merges, PipelineBPE, Vocab};
 use tokenizers::pipeline::{
@@ -29,6 +28,7 @@ use tokenizers::vocab::bucket_added_vocabulary::{AddedToken, AddedVocabulary};
 pub use self::pattern::SplitPattern;
 
 use self::ranks::{Ranks, malformed};
+use crate::caught::caught;
 use crate::example::EncodeCounts;
 use crate::vocabulary::pipeline::{append_ids, encode};
 use crate::vocabulary::sentinels::Sentinels;
@@ -183,7 +183,7 @@ fn build(
         .collect();
     // A word that is a token is that token, whatever its bytes would be joined to.
     let config = BpeConfig { vocab, merges, byte_level: true, ignore_merges: true, ..BpeConfig::default() };
-    let built = catch_unwind(AssertUnwindSafe(|| -> tokenizers::Result<PipelineTokenizer> {
+    let built = caught(|| -> tokenizers::Result<PipelineTokenizer> {
         let mut added = AddedVocabulary::new();
         let tokens = matched.iter().map(|(_, text)| AddedToken::from(text.as_str(), true));
         let id_of = |text: &str| {
@@ -204,7 +204,7 @@ fn build(
             None,
             None,
         ))
-    }));
+    });
     // Assertions guard some of the crate's tables.
     match built {
         Ok(Ok(pipeline)) => Ok(pipeline),

@@ -1,11 +1,11 @@
 //! The JSON of a `tokenizer.json`: checked, brought into the form the crate reads, and changed where settings ask.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Map, Value, json};
 use tokenizers::pipeline::PipelineTokenizer;
 
+use crate::caught::caught;
 use crate::text::quoted;
 use crate::vocabulary::VocabularyError;
 use crate::vocabulary::pipeline::plain_words;
@@ -158,7 +158,7 @@ impl Config {
     pub(super) fn build(self) -> Result<PipelineTokenizer, VocabularyError> {
         let text = Value::Object(self.root).to_string();
         // Assertions guard some of the crate's tables; `check` knows those seen, and this the rest.
-        match catch_unwind(AssertUnwindSafe(|| tokenizers::from_json(&text))) {
+        match caught(|| tokenizers::from_json(&text)) {
             Ok(Ok(pipeline)) => Ok(pipeline),
             Ok(Err(error)) => Err(malformed(&error.to_string())),
             Err(_) => Err(malformed("its tables contradict each other")),

@@ -15,13 +15,13 @@ mod unigram;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokenizers::pipeline::{PipelineToken, PipelineTokenizer};
 
 pub(super) use self::steps::Steps;
 
 use self::config::{Config, Marker};
+use crate::caught::caught;
 use crate::example::EncodeCounts;
 use crate::vocabulary::pipeline::{append_ids, encode};
 use crate::vocabulary::sentinels::{self, Sentinels};
@@ -174,7 +174,7 @@ impl Vocabulary for TokenizerJson {
             .filter(|id| !self.silent.contains(id))
             .filter_map(|id| u32::try_from(id).ok())
             .collect();
-        let decoded = catch_unwind(AssertUnwindSafe(|| self.whole.decode(&readable, false)));
+        let decoded = caught(|| self.whole.decode(&readable, false));
         match decoded {
             Ok(Ok(text)) => text,
             // A decoder that refuses its input: the pieces as they are spelled say more than nothing.
