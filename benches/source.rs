@@ -48,6 +48,16 @@ fn jsonl() -> Vec<u8> {
     bytes
 }
 
+/// The same documents as quoted CSV.
+fn csv() -> String {
+    let mut csv = "id,source,text,url\n".to_owned();
+    for number in 0..DOCUMENTS {
+        let text = document(number).replace('"', "\"\"");
+        csv.push_str(&format!("{number},made up,\"{text}\",https://a.b/c\n"));
+    }
+    csv
+}
+
 fn source(dir: &Path, spec: &SourceSpec) -> (Arc<dyn DataSource>, SourceFile) {
     let source = spec.open("bench", dir).unwrap();
     let file = source.files("train").unwrap().remove(0);
@@ -65,12 +75,15 @@ fn parse(criterion: &mut Criterion) {
     std::fs::write(dir.path().join("a.jsonl"), &jsonl).unwrap();
     std::fs::write(dir.path().join("a.jsonl.zst"), zstd::encode_all(&jsonl[..], 3).unwrap()).unwrap();
     std::fs::write(dir.path().join("a.txt"), &text).unwrap();
+    let csv = csv();
+    std::fs::write(dir.path().join("a.csv"), &csv).unwrap();
 
     let mut group = criterion.benchmark_group("source");
     group.sample_size(20);
     let of = |pattern: &str| SourceSpec::jsonl([("train", pattern)]).column("text", ScalarType::String);
     for (name, spec, bytes) in [
         ("jsonl", of("a.jsonl"), jsonl.len()),
+        ("csv", SourceSpec::csv([("train", "a.csv")]).column("text", ScalarType::String), csv.len()),
         ("text lines", SourceSpec::text([("train", "a.txt")]), text.len()),
     ] {
         let (source, file) = source(dir.path(), &spec);
@@ -96,8 +109,9 @@ fn parse(criterion: &mut Criterion) {
             }
         });
     });
-    for name in ["a.jsonl", "a.jsonl.zst"] {
-        let (source, file) = source(dir.path(), &of(name));
+    for name in ["a.jsonl", "a.jsonl.zst", "a.csv"] {
+        let spec = if name == "a.csv" { SourceSpec::csv([("train", name)]) } else { of(name) };
+        let (source, file) = source(dir.path(), &spec);
         group.bench_function(format!("read {name}"), |bencher| {
             bencher.iter(|| black_box(chunks(&*source, &file).len()));
         });

@@ -128,3 +128,25 @@ fn a_stream_of_arrow_that_breaks_off_is_read_up_to_there_where_the_task_says_so(
     let built = project.seqio("cache build reviews").ok();
     assert!(built.out().contains("20 examples"), "{}", built.out());
 }
+
+#[test]
+fn a_bad_record_of_csv_is_set_aside_with_all_of_its_lines() {
+    let project = reviews(2);
+    let task = CSV_TASK.replace("\"int32?\" } }", "\"int32?\" }, on_bad_row = \"set_aside\" }");
+    project.write("seqio.toml", task);
+    project.write("data/c.csv", "text,stars\n\"a\nb\",many\nfine,1\n\"open\nto the end\n");
+    project.seqio("cache build reviews").ok();
+    let rejects = project.cache_of("reviews").join("train.rejects.jsonl");
+    let rejects = std::fs::read_to_string(rejects).unwrap();
+    let rejects: Vec<serde_json::Value> =
+        rejects.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rejects.len(), 2, "{rejects:?}");
+    assert_eq!((&rejects[0]["file"], &rejects[0]["line"]), (&"c.csv".into(), &2.into()), "{rejects:?}");
+    assert_eq!(rejects[0]["row"], "\"a\nb\",many", "{rejects:?}");
+    assert_eq!(rejects[0]["reason"], "`stars` should be an int32, but is `many`", "{rejects:?}");
+    assert_eq!(
+        (&rejects[1]["line"], &rejects[1]["row"]),
+        (&5.into(), &"\"open\nto the end".into()),
+        "{rejects:?}"
+    );
+}

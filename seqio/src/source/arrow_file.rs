@@ -338,7 +338,8 @@ fn schema_of(schema: arrow::ipc::Schema<'_>) -> Result<SchemaRef, String> {
     }
     let schema = catching(|| {
         schema.fields().map(|_| fb_to_schema(schema)).ok_or_else(|| "its schema has no columns".to_owned())
-    })?;
+    })
+    .map_err(|reason| format!("its columns cannot be made out: {reason}"))?;
     Ok(Arc::new(schema))
 }
 

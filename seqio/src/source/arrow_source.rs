@@ -8,7 +8,7 @@
 //! Ordinals and offsets are rows of the range. A stream that breaks off, or whose next message is corrupt, is damaged
 //! from there on, like compressed text; a file with a footer is refused where it is corrupt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use arrow::array::{Array, ArrayData, RecordBatch};
 use arrow::buffer::Buffer;
@@ -92,7 +92,7 @@ struct BatchChunks {
     only: Option<u64>,
     skip: Box<dyn Fn(u64) -> bool + Send>,
     /// Batches of a file still to be read.
-    batches: Option<std::vec::IntoIter<MessageAt>>,
+    batches: Option<VecDeque<MessageAt>>,
     /// Where a stream goes on.
     offset: u64,
     next: Next,
@@ -118,7 +118,7 @@ struct Current {
 impl BatchChunks {
     fn advance(&mut self) -> Result<(), SourceError> {
         self.next = match &mut self.batches {
-            Some(batches) => batches.next().map_or(Next::End, Next::Batch),
+            Some(batches) => batches.pop_front().map_or(Next::End, Next::Batch),
             None => match self.opened.stream_next(self.offset, Some(&mut self.decoder))? {
                 StreamNext::Batch(at) => {
                     self.offset = at.end();
@@ -283,7 +283,7 @@ impl DataSource for ArrowSource {
             range_bytes: self.range_bytes,
             only: range.map(|range| range.start),
             skip,
-            batches: opened.batches().map(|batches| batches.to_vec().into_iter()),
+            batches: opened.batches().map(|batches| batches.iter().copied().collect()),
             offset: opened.first(),
             opened,
             next: Next::End,
