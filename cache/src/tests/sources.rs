@@ -28,7 +28,7 @@ fn a_changed_definition_and_a_changed_source_are_told_apart_in_words() {
         Found::Stale { reason } => reason,
         other => panic!("not stale: {other:?}"),
     };
-    insta::assert_snapshot!(reason(find(&world, 2)), @"the definition changed: `steps.1.version` was 1 and is 2");
+    insta::assert_snapshot!(reason(find(&world, 2)), @"the definition changed: step 1 `bytes` had version 1 and has version 2: this program gives other results");
     world.write("train-a", "one\ntwo!\n");
     insta::assert_snapshot!(reason(find(&world, 1)), @"the source changed: `train-a` has 9 bytes instead of 8");
     world.write("train-a", "one\nTWO\n");
