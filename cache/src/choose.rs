@@ -26,7 +26,7 @@ use seqio::{
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{self, Durability};
-use crate::encode::{BuildContext, EncodedRange, ranges_in_order, read_split};
+use crate::encode::{BuildContext, EncodedRange, Extent, ranges_in_order, read_split};
 use crate::error::CacheError;
 use crate::input::{RangeKey, ReadJob, SplitPlan};
 use crate::layout::hex;
@@ -123,9 +123,12 @@ fn take_keys(
     let context = pass.context;
     let phase = BuildPhase::Comparing;
     match keys {
-        Keys::All => return read_split(context, plan, folder, counters, None, None, phase, pass).map(Ok),
+        Keys::All => {
+            return read_split(context, plan, folder, counters, Extent::default(), phase, pass).map(Ok);
+        }
         Keys::Share(own, living) => {
-            read_split(context, plan, folder, counters, Some(own), None, phase, pass)?;
+            let extent = Extent { own: Some(own), old: None };
+            read_split(context, plan, folder, counters, extent, phase, pass)?;
             let missing = wait_for_keys(context, plan, folder, counters, own, living)?;
             if !missing.is_empty() {
                 return Ok(Err(missing));

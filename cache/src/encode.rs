@@ -103,7 +103,8 @@ pub(crate) fn encode_split(
     choices: &SplitChoices,
 ) -> Result<Encoded, CacheError> {
     let pass = RowsPass { context, choices };
-    let done = read_split(context, plan, work, counters, None, old, BuildPhase::Encoding, &pass)?;
+    let done =
+        read_split(context, plan, work, counters, Extent { own: None, old }, BuildPhase::Encoding, &pass)?;
     in_order(context, plan, done, old)
 }
 
@@ -117,7 +118,8 @@ pub(crate) fn encode_share(
     choices: &SplitChoices,
 ) -> Result<(), CacheError> {
     let pass = RowsPass { context, choices };
-    read_split(context, plan, work, counters, Some(own), None, BuildPhase::Encoding, &pass).map(drop)
+    let extent = Extent { own: Some(own), old: None };
+    read_split(context, plan, work, counters, extent, BuildPhase::Encoding, &pass).map(drop)
 }
 
 /// A split that workers have encoded; if anything of it is not there any more, that is given back.
@@ -142,14 +144,22 @@ pub(crate) fn encoded_split(
     in_order(context, plan, done, None).map(Ok)
 }
 
+/// What of a split a job reads: all of it by default.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Extent<'a> {
+    /// Of several workers, this one's share.
+    pub(crate) own: Option<&'a OwnShare>,
+    /// What need not be read, as an old cache has it.
+    pub(crate) old: Option<&'a OldSplit>,
+}
+
 /// Takes what no earlier job has of a split, or of a share of it, through a pass; gives what is committed then.
 pub(crate) fn read_split<P: Pass>(
     context: BuildContext<'_>,
     plan: &SplitPlan,
     work: &Path,
     counters: &Counters<'_>,
-    own: Option<&OwnShare>,
-    old: Option<&OldSplit>,
+    Extent { own, old }: Extent<'_>,
     phase: BuildPhase,
     pass: &P,
 ) -> Result<BTreeMap<RangeKey, RangeParts>, CacheError> {
