@@ -86,7 +86,7 @@ fn steps(args: &ListArgs, out: &mut Out) -> anyhow::Result<()> {
         return out.json(&lines);
     }
     if args.names {
-        return names(lines.iter().map(|line| &*line.name), out);
+        return names(lines.iter().map(|line| line.name), out);
     }
     let mut table = Table::new([("step", Align::Left), ("what it does", Align::Left)]);
     for line in lines {

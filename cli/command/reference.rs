@@ -96,16 +96,16 @@ fn print_key(key: &Key, part: Part, out: &mut Out) -> anyhow::Result<()> {
 /// Words in lines that fit the terminal.
 fn wrapped(text: &str, indent: usize, out: &mut Out) -> anyhow::Result<()> {
     let width = out.width().min(100);
-    let mut line = " ".repeat(indent);
+    let mut line = String::new();
     for word in text.split(' ') {
-        if line.trim_start().len() > 0 && line.chars().count() + 1 + word.chars().count() > width {
-            writeln!(out, "{}", line.trim_end())?;
-            line = " ".repeat(indent);
+        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > width {
+            writeln!(out, "{:indent$}{line}", "")?;
+            line.clear();
         }
-        if line.trim_start().len() > 0 || line.len() > indent {
+        if !line.is_empty() {
             line.push(' ');
         }
         line.push_str(word);
     }
-    Ok(writeln!(out, "{}", line.trim_end())?)
+    Ok(writeln!(out, "{:indent$}{line}", "")?)
 }

@@ -95,7 +95,7 @@ fn meaning(key: &Key) -> String {
     let described = key.choices.iter().filter(|choice| !choice.meaning.is_empty());
     let choices: Vec<String> =
         described.map(|Choice { value, meaning }| format!("`{value}`: {meaning}")).collect();
-    [&[key.meaning.clone()], &choices[..]].concat().join(" ")
+    std::iter::once(key.meaning.clone()).chain(choices).collect::<Vec<_>>().join(" ")
 }
 
 /// Text that stays inside its cell.
