@@ -121,14 +121,13 @@ fn take_keys(
     pass: &KeysPass<'_>,
 ) -> Result<Result<BTreeMap<RangeKey, RangeParts>, Vec<ReadJob>>, CacheError> {
     let context = pass.context;
-    let phase = BuildPhase::Comparing;
     match keys {
         Keys::All => {
-            return read_split(context, plan, folder, counters, Extent::default(), phase, pass).map(Ok);
+            return read_split(context, plan, folder, counters, Extent::default(), pass).map(Ok);
         }
         Keys::Share(own, living) => {
             let extent = Extent { own: Some(own), old: None };
-            read_split(context, plan, folder, counters, extent, phase, pass)?;
+            read_split(context, plan, folder, counters, extent, pass)?;
             let missing = wait_for_keys(context, plan, folder, counters, own, living)?;
             if !missing.is_empty() {
                 return Ok(Err(missing));
@@ -216,6 +215,9 @@ struct KeysPass<'a> {
 
 impl Pass for KeysPass<'_> {
     type Batch = Vec<KeyRecord>;
+
+    const PHASE: BuildPhase = BuildPhase::Comparing;
+    const KEEPS_REJECTS: bool = false;
 
     fn make(
         &self,

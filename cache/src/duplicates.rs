@@ -4,11 +4,12 @@
 //! train.duplicates.jsonl    {"step":1,"file":"b.jsonl","row":17,"kept_file":"a.jsonl","kept_row":3}
 //! ```
 
-use std::io::Write;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
 use seqio::Position;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::choose::{Chosen, ChosenStep, Hashed};
 use crate::commit::Durability;
@@ -16,6 +17,7 @@ use crate::error::CacheError;
 use crate::input::SplitPlan;
 use crate::layout::duplicates_file;
 use crate::manifest::DuplicatesFile;
+use crate::reader::CachedSplit;
 use crate::stats::{DuplicateStatistics, RepeatedExample};
 
 /// A line of the file.
@@ -26,6 +28,39 @@ struct Line<'a> {
     row: u64,
     kept_file: &'a str,
     kept_row: u64,
+}
+
+/// An example that a step dropped as a duplicate: a line of the file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Duplicate {
+    /// The step's place in the task, from 1.
+    pub step: usize,
+    /// The file of its record.
+    pub file: String,
+    /// The ordinal of its record in the file, from 0.
+    pub row: u64,
+    /// The file of the record that was kept in its place.
+    pub kept_file: String,
+    /// The ordinal of that record.
+    pub kept_row: u64,
+}
+
+impl CachedSplit {
+    /// What became of a record that was dropped as a duplicate; `None` if it was not. All the list is read.
+    pub fn find_duplicate(&self, file: &str, row: u64) -> Result<Option<Duplicate>, CacheError> {
+        let Some(path) = self.duplicates_file() else { return Ok(None) };
+        let list = fs::File::open(&path).map_err(CacheError::io("read", &path))?;
+        for line in BufReader::with_capacity(1 << 16, list).lines() {
+            let line = line.map_err(CacheError::io("read", &path))?;
+            let duplicate: Duplicate =
+                serde_json::from_str(&line).map_err(|error| CacheError::damaged(&path, error.to_string()))?;
+            if duplicate.row == row && duplicate.file == file {
+                return Ok(Some(duplicate));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Writes the file of duplicates of a split and sums them up; `None` if no step looks for any.

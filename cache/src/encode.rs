@@ -103,8 +103,7 @@ pub(crate) fn encode_split(
     choices: &SplitChoices,
 ) -> Result<Encoded, CacheError> {
     let pass = RowsPass { context, choices };
-    let done =
-        read_split(context, plan, work, counters, Extent { own: None, old }, BuildPhase::Encoding, &pass)?;
+    let done = read_split(context, plan, work, counters, Extent { own: None, old }, &pass)?;
     in_order(context, plan, done, old)
 }
 
@@ -119,7 +118,7 @@ pub(crate) fn encode_share(
 ) -> Result<(), CacheError> {
     let pass = RowsPass { context, choices };
     let extent = Extent { own: Some(own), old: None };
-    read_split(context, plan, work, counters, extent, BuildPhase::Encoding, &pass).map(drop)
+    read_split(context, plan, work, counters, extent, &pass).map(drop)
 }
 
 /// A split that workers have encoded; if anything of it is not there any more, that is given back.
@@ -160,7 +159,6 @@ pub(crate) fn read_split<P: Pass>(
     work: &Path,
     counters: &Counters<'_>,
     Extent { own, old }: Extent<'_>,
-    phase: BuildPhase,
     pass: &P,
 ) -> Result<BTreeMap<RangeKey, RangeParts>, CacheError> {
     let source = context.input.needed_source()?;
@@ -170,7 +168,7 @@ pub(crate) fn read_split<P: Pass>(
         take_over(old, plan, work, &mut open, counters)?;
     }
     count_reused(&open, old, counters);
-    counters.enter(phase);
+    counters.enter(P::PHASE);
     let jobs = unfinished_jobs(plan, work, &open, own);
     let lanes = Lanes::new(source, plan, work, counters, jobs, &open, context.pool.current_num_threads());
     let done = open.extract_if(.., |_, range| range.is_complete()).collect();
@@ -195,7 +193,7 @@ pub(crate) fn read_split<P: Pass>(
     }
     if context.is_cancelled() {
         let status = counters.status();
-        let what = if phase == BuildPhase::Encoding { "encoded" } else { "compared" };
+        let what = if P::PHASE == BuildPhase::Encoding { "encoded" } else { "compared" };
         return Err(CacheError::Interrupted { done: format!("{} {what} examples", status.examples) });
     }
     plan.check_unchanged(source)?;
@@ -346,8 +344,8 @@ impl<P: Pass> Encoder<'_, P> {
         let ParsedChunk { examples, bad_rows } = self.source.parse(file, &chunk)?.within(&window);
         self.check_bad_rows(&chunk, &bad_rows)?;
         let rejects = match self.context.input.on_bad_row() {
-            OnBadRow::SetAside => reject_lines(&chunk, &bad_rows),
-            OnBadRow::Fail | OnBadRow::Skip => Vec::new(),
+            OnBadRow::SetAside if P::KEEPS_REJECTS => reject_lines(&chunk, &bad_rows),
+            OnBadRow::SetAside | OnBadRow::Fail | OnBadRow::Skip => Vec::new(),
         };
         let made = match self.pass.make(self.plan, &chunk, examples) {
             Ok(made) => made,
@@ -504,6 +502,9 @@ struct RowsPass<'a> {
 
 impl Pass for RowsPass<'_> {
     type Batch = SpillBatch;
+
+    const PHASE: BuildPhase = BuildPhase::Encoding;
+    const KEEPS_REJECTS: bool = true;
 
     fn make(
         &self,

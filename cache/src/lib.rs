@@ -67,6 +67,7 @@ pub use crate::changes::{FileChange, SourceChange};
 pub use crate::compression::Compression;
 pub use crate::convert::Converted;
 pub use crate::difference::{Difference, differences};
+pub use crate::duplicates::Duplicate;
 pub use crate::error::{CacheError, MissingPieces};
 pub use crate::estimate::Estimate;
 pub use crate::explain::{CacheExplanation, ExplainedCache, SplitCaches, UnfinishedBuild, UnreadableCache};

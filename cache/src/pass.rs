@@ -12,12 +12,19 @@ use seqio::{EncodeCounts, Examples, PreprocessError, RawChunk};
 
 use crate::error::CacheError;
 use crate::input::SplitPlan;
+use crate::progress::BuildPhase;
 use crate::spill::RunEntry;
 
 /// One way through a split.
 pub(crate) trait Pass: Sync {
     /// What a chunk gives.
     type Batch: PassBatch;
+
+    /// What a job that does it is doing.
+    const PHASE: BuildPhase;
+
+    /// Whether bad records are set aside on this way, if the task wants them kept.
+    const KEEPS_REJECTS: bool;
 
     /// Makes a batch of a chunk's examples as the source has them.
     fn make(

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use rayon::prelude::*;
 use seqio::{ExampleStore as _, Sighting};
+use seqio_cache::Duplicate;
 use serde::Serialize;
 
 use crate::args::FindArgs;
@@ -99,6 +100,14 @@ fn find_in(opened: &Opened, args: &FindArgs) -> anyhow::Result<FoundIn> {
     let name =
         split.split_manifest().files.get(file as usize).map_or("", |file| file.name.as_str()).to_owned();
     if examples.is_empty() {
+        if let Some(Duplicate { step, kept_file, kept_row, .. }) = split.find_duplicate(&name, row)? {
+            let (line, kept) = (args.place.line, format!("{kept_file}:{}", kept_row + 1));
+            let (task, split) = (opened.task.name(), split.name());
+            let problem =
+                format!("{name}:{line} was dropped from task `{task}`, split `{split}`, by step {step}");
+            return Err(anyhow::anyhow!("{problem}, as a duplicate of {kept}"))
+                .hint(|| "look for the one that was kept in its place".to_owned());
+        }
         anyhow::bail!(
             "`{name}` gave no example for line {} to task `{}`, split `{}`: the line is blank, bad, not there, or within a record \
              that begins in a line before",

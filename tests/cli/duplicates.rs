@@ -164,6 +164,18 @@ fn below_the_boundary_it_is_refused_in_words() {
 }
 
 #[test]
+fn find_names_the_record_that_was_kept_in_the_place_of_a_duplicate() {
+    let project = project();
+    let found = "--split train --batch-size 4 --lengths 64 --epochs 1";
+    let dropped = project.seqio(&format!("find data/train-1.jsonl:3 {found} docs")).fails(1);
+    let error = dropped.lines().find(|line| line.starts_with("error")).unwrap();
+    insta::assert_snapshot!(error, @"error: train-1.jsonl:3 was dropped from task `docs`, split `train`, by step 1, as a duplicate of train-0.jsonl:10");
+    assert!(
+        project.seqio(&format!("find data/train-0.jsonl:10 {found} docs")).ok().out().contains("is example")
+    );
+}
+
+#[test]
 fn workers_compare_their_shares_and_wait_for_each_other() {
     let whole = project();
     whole.seqio("cache build docs").ok();
