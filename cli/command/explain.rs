@@ -53,7 +53,7 @@ pub(crate) fn run(session: &Session, args: &ExplainArgs, out: &mut Out) -> anyho
 
 /// What steps dropped of the splits that are cached, for a task with steps that do.
 fn cached(session: &Session, task: &Task) -> Vec<CachedSplit> {
-    if !task.spec().steps.iter().any(|step| matches!(step, Step::Filter(_))) {
+    if !task.spec().steps.iter().any(|step| matches!(step, Step::Filter(_) | Step::Deduplicate(_))) {
         return Vec::new();
     }
     let cache_dir = session.cache_dir();

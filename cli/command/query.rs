@@ -45,10 +45,9 @@ mod with_sql {
         // Before anything is opened: a mistake in the query shows at once.
         let names = Query::table_names(&sql)?;
         let reading = Reading::new(out.notes().quiet);
-        let tables = match names.as_slice() {
-            [] => Default::default(),
-            names => reading.watch(open()?.tables(names)?),
-        };
+        let data = if names.is_empty() { None } else { Some(open()?) };
+        let tables = data.as_ref().map(|data| data.tables(&names)).transpose()?.unwrap_or_default();
+        let tables = reading.watch(tables);
         let budget = ReadBudget {
             memory_bytes: args.memory.0,
             cancel: Arc::clone(interrupt.flag()),
@@ -57,6 +56,7 @@ mod with_sql {
         let query = Query::new(&sql, tables, budget)?;
         let shown = show(&query, args, &reading, out);
         reading.end();
+        data.iter().for_each(QueryData::tell_passed_over);
         shown
     }
 

@@ -6,6 +6,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, AsArray as _, RecordBatch};
 use arrow::datatypes::SchemaRef;
@@ -21,11 +22,26 @@ const CHUNK: u64 = 1024;
 #[derive(Clone, Debug)]
 pub(super) enum ExampleSource {
     /// The source, before any step.
-    Raw(Arc<Task>, Split),
+    Raw(SourceSplit),
     /// The source, through the steps above the cache boundary.
-    Computed(Arc<Task>, Split, SplitChoices),
+    Computed(SourceSplit, SplitChoices),
     /// A cache.
     Cached(Arc<CachedSplit>),
+}
+
+/// A split of a task's source.
+#[derive(Clone, Debug)]
+pub(super) struct SourceSplit {
+    pub(super) task: Arc<Task>,
+    pub(super) split: Split,
+    /// Bad records passed over, at the most of all readings.
+    pub(super) bad_rows: Arc<AtomicU64>,
+}
+
+impl SourceSplit {
+    fn reader(&self) -> Result<SplitReader, QueryTableError> {
+        Ok(SplitReader::new(Arc::clone(&self.task), &self.split)?)
+    }
 }
 
 /// What is needed of examples besides their number.
@@ -79,10 +95,10 @@ impl ExampleSource {
     /// The columns of the data.
     pub(super) fn schema(&self) -> SchemaRef {
         match self {
-            Self::Raw(task, _) => {
+            Self::Raw(SourceSplit { task, .. }) => {
                 task.schemas().first().cloned().unwrap_or_else(|| Arc::clone(task.cached_schema()))
             }
-            Self::Computed(task, ..) => Arc::clone(task.cached_schema()),
+            Self::Computed(SourceSplit { task, .. }, _) => Arc::clone(task.cached_schema()),
             Self::Cached(split) => split.schema(),
         }
     }
@@ -91,7 +107,7 @@ impl ExampleSource {
     pub(super) fn features(&self) -> Vec<String> {
         match self {
             Self::Raw(..) => Vec::new(),
-            Self::Computed(task, ..) => task.features().keys().cloned().collect(),
+            Self::Computed(SourceSplit { task, .. }, _) => task.features().keys().cloned().collect(),
             Self::Cached(split) => split.features().to_vec(),
         }
     }
@@ -99,7 +115,7 @@ impl ExampleSource {
     /// Whether examples have keys.
     pub(super) fn has_keys(&self) -> bool {
         match self {
-            Self::Raw(task, _) | Self::Computed(task, ..) => task.source().has_keys(),
+            Self::Raw(source) | Self::Computed(source, _) => source.task.source().has_keys(),
             Self::Cached(split) => {
                 (0..split.num_examples().min(1)).any(|one| matches!(split.key(one), Ok(Some(_))))
             }
@@ -116,15 +132,17 @@ impl ExampleSource {
                 let starts = (0..end).step_by(step as usize);
                 Ok(Box::new(starts.map(move |start| cached(&split, start, (start + step).min(end), needs))))
             }
-            Self::Raw(task, split) => {
-                let reader = SplitReader::new(Arc::clone(task), split)?.raw();
-                Ok(Box::new(ReadChunks { reader, features: Vec::new(), next: 0, needs }))
-            }
-            Self::Computed(task, split, choices) => {
-                let reader = SplitReader::new(Arc::clone(task), split)?.chosen(choices.clone());
-                Ok(Box::new(ReadChunks { reader, features: self.features(), next: 0, needs }))
+            Self::Raw(source) => Ok(Box::new(self.read(source, source.reader()?.raw(), needs))),
+            Self::Computed(source, choices) => {
+                let reader = source.reader()?.chosen(choices.clone());
+                Ok(Box::new(self.read(source, reader, needs)))
             }
         }
+    }
+
+    fn read(&self, source: &SourceSplit, reader: SplitReader, needs: Needs) -> ReadChunks {
+        let bad_rows = Arc::clone(&source.bad_rows);
+        ReadChunks { reader, features: self.features(), next: 0, needs, bad_rows }
     }
 }
 
@@ -163,13 +181,16 @@ struct ReadChunks {
     features: Vec<String>,
     next: u64,
     needs: Needs,
+    bad_rows: Arc<AtomicU64>,
 }
 
 impl Iterator for ReadChunks {
     type Item = Result<ExampleChunk, QueryTableError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let read = match self.reader.next()? {
+        let read = self.reader.next();
+        self.bad_rows.fetch_max(self.reader.bad_rows(), Ordering::Relaxed);
+        let read = match read? {
             Ok(read) => read,
             Err(error) => return Some(Err(error.into())),
         };

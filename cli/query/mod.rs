@@ -12,19 +12,21 @@ mod tokens;
 mod write;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use seqio::{QueryTable, Split, SplitChoices, Task};
 use seqio_cache::CachedSplit;
 
-use self::examples::ExampleSource;
+use self::examples::{ExampleSource, SourceSplit};
 pub(crate) use self::reading::Reading;
 use self::statistics::StatisticsTable;
 use self::table::ExampleTable;
 use self::tokens::TokenTable;
 pub(crate) use self::write::{RowFormat, RowWriter};
 use crate::args::QueryArgs;
+use crate::build::tell_passed_over;
 use crate::duplicates::choices;
 use crate::interrupt::Interrupt;
 use crate::output::Notes;
@@ -52,6 +54,7 @@ pub(crate) struct QueryData<'a> {
     cached: OnceLock<Result<Arc<CachedSplit>, String>>,
     /// What steps keep that compare all examples, once it was found out.
     choices: OnceLock<SplitChoices>,
+    bad_rows: Arc<AtomicU64>,
 }
 
 impl<'a> QueryData<'a> {
@@ -65,7 +68,7 @@ impl<'a> QueryData<'a> {
         let split: Split = args.split.parse()?;
         let data = |task, cached| {
             let (split, choices) = (split.clone(), OnceLock::new());
-            Self { session, task, split, args, interrupt, notes, cached, choices }
+            Self { session, task, split, args, interrupt, notes, cached, choices, bad_rows: Arc::default() }
         };
         let task = args.task.as_deref();
         if let Some(folder) = &args.cache {
@@ -148,7 +151,18 @@ impl<'a> QueryData<'a> {
                 "a cache without its sources holds no raw examples, so there is no table `raw`",
             ));
         }
-        Ok(ExampleSource::Raw(Arc::clone(&self.task), self.split.clone()))
+        Ok(ExampleSource::Raw(self.source()))
+    }
+
+    fn source(&self) -> SourceSplit {
+        let (task, split) = (Arc::clone(&self.task), self.split.clone());
+        SourceSplit { task, split, bad_rows: Arc::clone(&self.bad_rows) }
+    }
+
+    /// Says how many bad records were passed over while the source was read.
+    pub(crate) fn tell_passed_over(&self) {
+        let count = self.bad_rows.load(Ordering::Relaxed);
+        tell_passed_over(&self.task, &self.args.split, count, self.notes);
     }
 
     /// The cache's examples, or how to compute them, which is told.
@@ -168,7 +182,7 @@ impl<'a> QueryData<'a> {
             Ok(split) => ExampleSource::Cached(split),
             Err(_) => {
                 let choices = self.choices.get().cloned().unwrap_or_else(SplitChoices::none);
-                ExampleSource::Computed(Arc::clone(&self.task), self.split.clone(), choices)
+                ExampleSource::Computed(self.source(), choices)
             }
         }
     }

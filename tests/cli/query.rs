@@ -107,6 +107,14 @@ fn a_row_that_cannot_be_read_ends_the_query_with_its_line() {
     assert!(message.contains("train-1.jsonl, line 2: "), "{message}");
     let some = query(&project, "SELECT text FROM raw", "--task docs --limit 3 --json").ok();
     assert_eq!(some.json_lines().len(), 3, "rows that are not asked for are not read");
+    let tasks = String::from_utf8(project.read("seqio.toml")).unwrap();
+    project.write(
+        "seqio.toml",
+        tasks.replace("{ text = \"string\" } }", "{ text = \"string\" }, on_bad_row = \"skip\" }"),
+    );
+    let skipped = query(&project, "SELECT count(*) AS n FROM raw", "--task docs --json").ok();
+    assert_eq!(skipped.out(), "{\"n\":41}\n");
+    assert!(skipped.err().contains("skipped 1 bad record"), "{}", skipped.err());
 }
 
 #[test]
