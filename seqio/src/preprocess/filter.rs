@@ -110,7 +110,8 @@ fn unknown_dropped(feature: &str, examples: &Examples, keep: &BooleanArray, ctx:
     dropped.map(of_row).sum()
 }
 
-#[cfg(all(test, feature = "sql"))]
+#[cfg(test)]
+#[cfg(feature = "sql")]
 mod tests {
     use super::*;
     use crate::example::EncodeCounts;
