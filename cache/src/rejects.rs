@@ -103,7 +103,7 @@ pub(crate) fn write_rejects(
         for_each_reject(range, work, |ordinal, json| {
             records += 1;
             // JSON goes on after its opening brace.
-            write!(writer, "{{\"file\":{file},\"line\":{},{}\n", range.first_row + ordinal + 1, &json[1..])
+            writeln!(writer, "{{\"file\":{file},\"line\":{},{}", range.first_row + ordinal + 1, &json[1..])
                 .map_err(CacheError::io("write", &path))
         })?;
     }
