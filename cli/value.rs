@@ -12,6 +12,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use seqio::WrittenKey;
+
 /// A number of bytes, as `2GiB` or `500MB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteSize(pub(crate) u64);
@@ -195,9 +197,44 @@ impl FromStr for FileLine {
     }
 }
 
+/// An example: a line of a file, or the key of a row of a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ExamplePlace {
+    /// As `docs/a.jsonl:17`.
+    Line(FileLine),
+    /// As `id=5`.
+    Key(WrittenKey),
+}
+
+impl FromStr for ExamplePlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(line) if !text.contains('=') || std::path::Path::new(text).components().count() > 1 => {
+                Ok(Self::Line(line))
+            }
+            Ok(_) => text.parse().map(Self::Key),
+            Err(wanted) => match text.parse() {
+                Ok(key) => Ok(Self::Key(key)),
+                Err(_) => Err(format!("{wanted}; or a key as `id=5`")),
+            },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_told_from_a_line() {
+        assert!(matches!("a.jsonl:17".parse(), Ok(ExamplePlace::Line(_))));
+        assert!(matches!("data/lang=en/a.jsonl:17".parse(), Ok(ExamplePlace::Line(_))));
+        assert!(matches!("id=5".parse(), Ok(ExamplePlace::Key(_))));
+        assert!(matches!("url=\"http://a.b:80\", n=1".parse(), Ok(ExamplePlace::Key(_))));
+        assert!("a.jsonl".parse::<ExamplePlace>().is_err());
+    }
 
     fn features() -> Vec<String> {
         vec!["inputs".to_owned(), "targets".to_owned()]

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use seqio::{FileRanges, OnBadRow, Split};
+use seqio::{DataSource, FileRanges, OnBadRow, ReadBudget, Split};
 
 use crate::changes::SOURCE_CHANGED;
 use crate::choose::{Keys, choose};
@@ -29,8 +29,8 @@ use crate::estimate::{estimate_split, free_bytes};
 use crate::finish::{Unfinished, check_complete, incomplete};
 use crate::input::{BuildInput, SplitPlan};
 use crate::layout::{
-    BUILD_LOG, STAGED, VOCABULARY, building_folder, cache_folder, file_name, hex, shard_file, task_folder,
-    work_folder,
+    BUILD_LOG, STAGED, TEMPORARY, VOCABULARY, building_folder, cache_folder, file_name, hex, shard_file,
+    task_folder, work_folder,
 };
 use crate::log::{BuildLog, RangesDone, SourceStamp, host_name, unix_seconds};
 use crate::manifest::{CacheManifest, SplitManifest, StorageOrder, StoredFeature, VocabularyFile};
@@ -76,6 +76,17 @@ impl Default for BuildConfig {
             cancel: Arc::default(),
             geometry: Geometry::default(),
         }
+    }
+}
+
+impl BuildConfig {
+    /// Tells a source what reading it may take.
+    pub(crate) fn lend_to(&self, source: &dyn DataSource, building: &Path) {
+        source.set_budget(&ReadBudget {
+            memory_bytes: self.memory_bytes,
+            temporary: Some(building.join(TEMPORARY)),
+            cancel: Arc::clone(&self.cancel),
+        });
     }
 }
 
@@ -127,7 +138,7 @@ pub(crate) fn build_splits(
     config: &BuildConfig,
     progress: &dyn BuildProgress,
 ) -> Result<BuildReport, CacheError> {
-    let columns = StoredColumns::new(&input.cached_schema(), &input.vocab_sizes())?;
+    let columns = stored_columns(input)?;
     let folder = task_folder(root.root(), input.task());
     commit::create_folder(&folder)?;
     let fingerprint = short_fingerprint(input);
@@ -249,6 +260,13 @@ fn duplicates_path(split: &SplitManifest, folder: &Path) -> Option<PathBuf> {
     split.duplicates.as_ref().map(|file| folder.join(&file.path))
 }
 
+/// The columns of a task's cache, with one for keys if its source has them.
+pub(crate) fn stored_columns(input: &dyn BuildInput) -> Result<StoredColumns, CacheError> {
+    let columns = StoredColumns::new(&input.cached_schema(), &input.vocab_sizes())?;
+    let has_keys = input.source().is_some_and(|source| !source.key().is_empty());
+    Ok(if has_keys { columns.with_sql_keys() } else { columns })
+}
+
 struct Job<'a> {
     root: &'a CacheDir,
     context: BuildContext<'a>,
@@ -276,6 +294,9 @@ impl Job<'_> {
         let staged = building.join(STAGED);
         commit::create_folder(&staged)?;
         let source = self.context.input.needed_source()?;
+        // A killed job has left it.
+        commit::remove(&building.join(TEMPORARY))?;
+        self.config.lend_to(source, &building);
         let plan = |split| Ok(SplitPlan::new(source, split)?);
         let built: Vec<BuiltSplit> = match self.missing {
             Missing::Encode => {
@@ -298,6 +319,7 @@ impl Job<'_> {
                 )?
             }
         };
+        commit::remove(&building.join(TEMPORARY))?;
         let target = self.commit(&building, &staged, &built)?;
         Ok(built
             .into_iter()
@@ -385,6 +407,7 @@ impl Job<'_> {
         let manifest = SplitManifest {
             order: if shuffled { StorageOrder::Shuffled } else { StorageOrder::Source },
             source: source.name().to_owned(),
+            key: source.key().to_vec(),
             source_digest: hex(&split_digest(&name, files)),
             files: encoded.files,
             shards,
@@ -393,7 +416,8 @@ impl Job<'_> {
             statistics,
         };
         let ranges = status.ranges();
-        let stamps = plan.files.iter().map(SourceStamp::of).collect();
+        let real = plan.files.iter().filter(|file| !source.is_result(file));
+        let stamps = real.map(SourceStamp::of).collect();
         let reused = old.map(|old| Reused { folder: old.folder, left: old.left });
         Ok(BuiltSplit { split: split.clone(), manifest, ranges, stamps, pieces, reused })
     }

@@ -128,6 +128,8 @@ pub(crate) fn source_state(
             Some(known) if known.bytes != file.bytes => {
                 change(&file.name, FileChange::Size, Some(known.bytes), Some(file.bytes));
             }
+            // It follows from the others.
+            Some(_) if source.is_result(file) => {}
             Some(known) => unsure.push((index, file, known)),
         }
     }
@@ -151,7 +153,8 @@ pub(crate) fn source_state(
         && let Some(mut log) = log
     {
         // So that the next look is short. A read-only cache is none the worse for it.
-        log.sources.insert(name, files.iter().map(SourceStamp::of).collect());
+        let real = files.iter().filter(|file| !source.is_result(file));
+        log.sources.insert(name, real.map(SourceStamp::of).collect());
         let _ = log.write(cache.folder());
     }
     Ok(SourceState::Same)

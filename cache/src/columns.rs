@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeBinaryArray, ListArray, RecordBatch, StructArray, UInt16Array,
-    UInt32Array, UInt64Array,
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, ListArray, RecordBatch, StringArray, StructArray,
+    UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int32Type, Schema, SchemaRef};
@@ -23,6 +23,8 @@ use crate::manifest::StoredFeature;
 pub(crate) const ID: &str = "_id";
 /// The column of origins.
 pub(crate) const ORIGIN: &str = "_origin";
+/// The column of keys, if the source names its rows by some.
+pub(crate) const SQL_KEY: &str = "_sql_key";
 /// The column of sort keys, in spills only.
 pub(crate) const KEY: &str = "_key";
 /// A vocabulary of at most this many ids is stored in 16 bits.
@@ -61,6 +63,8 @@ pub(crate) struct StoredColumns {
     pub(crate) tokens: Vec<TokenColumn>,
     /// Number of columns that come from the task.
     pub(crate) num_task_columns: usize,
+    /// Whether there is a column of keys, between origins and sort keys.
+    pub(crate) has_sql_keys: bool,
 }
 
 impl StoredColumns {
@@ -69,7 +73,7 @@ impl StoredColumns {
         let mut fields = Vec::new();
         let mut tokens = Vec::new();
         for (index, field) in columns.fields().iter().enumerate() {
-            if [ID, ORIGIN, KEY].contains(&field.name().as_str()) {
+            if [ID, ORIGIN, SQL_KEY, KEY].contains(&field.name().as_str()) {
                 return Err(column_error(
                     field.name(),
                     "a cache has a column of this name; rename it with `rekey`",
@@ -91,7 +95,32 @@ impl StoredColumns {
         fields.push(Arc::new(Field::new(ORIGIN, origin_type(), false)));
         let shard = Arc::new(Schema::new(fields.clone()));
         fields.push(Arc::new(Field::new(KEY, DataType::FixedSizeBinary(16), false)));
-        Ok(Self { shard, spill: Arc::new(Schema::new(fields)), tokens, num_task_columns })
+        Ok(Self {
+            shard,
+            spill: Arc::new(Schema::new(fields)),
+            tokens,
+            num_task_columns,
+            has_sql_keys: false,
+        })
+    }
+
+    /// The same columns with one for the keys of rows.
+    pub(crate) fn with_sql_keys(mut self) -> Self {
+        let with_key = |schema: &Schema, place: usize| {
+            let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
+            fields.insert(place, Arc::new(Field::new(SQL_KEY, DataType::Utf8, false)));
+            Arc::new(Schema::new(fields))
+        };
+        let place = self.num_task_columns + 2;
+        self.shard = with_key(&self.shard, place);
+        self.spill = with_key(&self.spill, place);
+        self.has_sql_keys = true;
+        self
+    }
+
+    /// The place of the sort keys in a spill.
+    pub(crate) fn key_place(&self) -> usize {
+        self.num_task_columns + 2 + usize::from(self.has_sql_keys)
     }
 
     /// The columns of an existing cache; `None` if a token feature is not among them.
@@ -109,6 +138,7 @@ impl StoredColumns {
             spill: Arc::new(Schema::new(fields)),
             tokens,
             num_task_columns,
+            has_sql_keys: shard.index_of(SQL_KEY).is_ok(),
         })
     }
 
@@ -132,6 +162,11 @@ impl StoredColumns {
         let ids: Vec<u8> = rows.iter().flat_map(|row| row.id.0).collect();
         stored.push(binary_16(ids));
         stored.push(origins(rows.iter().map(|row| row.origins.as_slice())));
+        if self.has_sql_keys {
+            stored.push(Arc::new(StringArray::from_iter_values(
+                rows.iter().map(|row| row.key.as_deref().unwrap_or_default()),
+            )));
+        }
         stored.push(binary_16(keys.concat()));
         Ok(RecordBatch::try_new(Arc::clone(&self.spill), stored)?)
     }
@@ -365,7 +400,7 @@ fn add_nested<O: Copy + Into<i64>>(offsets: &[O], values: &ArrayRef, sizes: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{BooleanArray, ListBuilder, StringArray, StringDictionaryBuilder};
+    use arrow::array::{BooleanArray, ListBuilder, StringDictionaryBuilder};
     use arrow::array::{Int32Builder, StringBuilder};
     use arrow::datatypes::Int8Type;
     use seqio::ExampleId;

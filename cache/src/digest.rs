@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! text      `ranges:<hash of (start, records, hash of the chunks' hashes) of each range>`, decompressed
-//! columnar  `file:<hash of the file's bytes>`; slices too, which do not read all of their files
+//! columnar  `file:<hash of the file's bytes>`; slices too, which do not read all of their files, and tables of queries
+//! result    `result`: the rows of a query follow from the definition and the other files
 //! ```
 
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ use crate::spill::hash_file;
 
 const FILE: &str = "file:";
 const RANGES: &str = "ranges:";
+/// The digest of the rows of a query.
+pub(crate) const RESULT: &str = "result";
 
 /// The hash of a chunk of text; `None` of columns.
 pub(crate) fn chunk_digest(records: &RawRecords) -> Option<[u8; 32]> {
@@ -55,6 +58,15 @@ pub(crate) fn whole_file_digest(path: &Path) -> Result<String, CacheError> {
     Ok(format!("{FILE}{}", hash_file(path)?))
 }
 
+/// The digest of a file as it is now, if `like` is of a kind that needs no reader of the source.
+pub(crate) fn digest_without_reading(path: &Path, like: &str) -> Option<Result<String, CacheError>> {
+    match like {
+        RESULT => Some(Ok(RESULT.to_owned())),
+        like if like.starts_with(FILE) => Some(whole_file_digest(path)),
+        _ => None,
+    }
+}
+
 /// The digest of a file as it is now, of the kind that `like` is.
 pub(crate) fn digest_like(
     source: &dyn DataSource,
@@ -62,8 +74,8 @@ pub(crate) fn digest_like(
     index: u32,
     like: &str,
 ) -> Result<String, CacheError> {
-    if like.starts_with(FILE) {
-        return whole_file_digest(&file.path);
+    if let Some(digest) = digest_without_reading(&file.path, like) {
+        return digest;
     }
     let mut ranges: BTreeMap<u64, (u64, Vec<[u8; 32]>)> = BTreeMap::new();
     let mut read = |range: Option<SourceRange>| -> Result<(), CacheError> {

@@ -24,7 +24,7 @@ use seqio::{
 
 use crate::columns::StoredColumns;
 use crate::compression::Compression;
-use crate::digest::{chunk_digest, text_file_digest, whole_file_digest};
+use crate::digest::{RESULT, chunk_digest, text_file_digest, whole_file_digest};
 use crate::error::CacheError;
 use crate::input::{BuildInput, RangeKey, ReadJob, SplitPlan};
 use crate::lanes::{Lanes, NumberedChunk, Place};
@@ -188,13 +188,14 @@ pub(crate) fn read_split<P: Pass>(
         failed: AtomicBool::new(false),
     };
     context.pool.broadcast(|thread| encoder.work(thread.index()));
-    if let Some((_, error)) = encoder.failure.into_inner().expect("no thread panicked") {
-        return Err(error);
-    }
+    // A query that is interrupted fails.
     if context.is_cancelled() {
         let status = counters.status();
         let what = if P::PHASE == BuildPhase::Encoding { "encoded" } else { "compared" };
         return Err(CacheError::Interrupted { done: format!("{} {what} examples", status.examples) });
+    }
+    if let Some((_, error)) = encoder.failure.into_inner().expect("no thread panicked") {
+        return Err(error);
     }
     plan.check_unchanged(source)?;
     Ok(encoder.done.into_inner().expect("no thread panicked"))
@@ -598,6 +599,12 @@ fn in_order(
 ) -> Result<Encoded, CacheError> {
     let (ranges, records_of) = ranges_in_order(plan, done, old);
     let digest = |index: usize| -> Result<String, CacheError> {
+        if context.input.needed_source()?.is_result(&plan.files[index]) {
+            return Ok(RESULT.to_owned());
+        }
+        if plan.ranges[index] == FileRanges::Known(Vec::new()) {
+            return whole_file_digest(&plan.files[index].path);
+        }
         let file = u32::try_from(index).unwrap_or(u32::MAX);
         if let Some(known) = old.and_then(|old| old.digests.get(&file)) {
             return Ok(known.clone());

@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use seqio::{DataSource, FileRanges, KeyRecord, RawRecords, SourceRange, Split, SplitChoices};
 use serde::Serialize;
 
-use crate::build::BuildConfig;
+use crate::build::{BuildConfig, stored_columns};
 use crate::columns::StoredColumns;
 use crate::error::CacheError;
 use crate::input::{BuildInput, SplitPlan};
@@ -90,7 +90,7 @@ pub(crate) fn estimate_split(
     split: &Split,
     config: &BuildConfig,
 ) -> Result<Estimate, CacheError> {
-    let columns = StoredColumns::new(&input.cached_schema(), &input.vocab_sizes())?;
+    let columns = stored_columns(input)?;
     let source = input.needed_source()?;
     let plan = SplitPlan::new(source, split)?;
     let mut sample = Sample::default();
@@ -209,6 +209,9 @@ fn total_records(source: &dyn DataSource, plan: &SplitPlan, sample: &Sample) -> 
         match ranges {
             // Columnar files count their rows.
             _ if sample.text_bytes == 0 && !file.is_compressed() => {
+                records += source.count_records(file, index)?.iter().map(|(_, count)| count).sum::<u64>();
+            }
+            FileRanges::Streamed if source.is_result(file) => {
                 records += source.count_records(file, index)?.iter().map(|(_, count)| count).sum::<u64>();
             }
             _ if !file.is_compressed() => text_bytes += file.bytes as f64,

@@ -151,7 +151,9 @@ impl<'a> Lanes<'a> {
         let file = self.plan.file(reading.job.file);
         if reading.job.range.is_none() {
             // Those of a plain file of text are counted chunk by chunk.
-            if file.is_compressed() || !reading.is_text {
+            if self.source.is_result(file) {
+                add(&self.counters.bytes_done, self.plan.source_bytes());
+            } else if file.is_compressed() || !reading.is_text {
                 add(&self.counters.bytes_done, file.bytes);
             }
             add(&self.counters.files_done, 1);

@@ -5,6 +5,7 @@
 //! <root>/<task>/.building-<fingerprint>/         one that is being built
 //!     cache/                                     files as they will be in the cache
 //!     <split>.work/                              spills, and a record of each thing committed
+//!     temporary/                                 what a query cannot hold in memory; worth nothing once the job is dead
 //! <root>/<task>/.converting-<cache>/             the same cache, compressed or decompressed, before it takes its place
 //! <root>/<task>/.lock-<fingerprint>              held by the job that builds or converts
 //! <root>/<task>/.lock-<fingerprint>.worker-1-of-4  held by one of several workers
@@ -22,6 +23,8 @@ pub(crate) const BUILD_LOG: &str = "build.log.json";
 pub(crate) const VOCABULARY: &str = "vocabulary";
 /// The folder in a building folder that becomes the cache.
 pub(crate) const STAGED: &str = "cache";
+/// The folder in a building folder for what a query cannot hold in memory.
+pub(crate) const TEMPORARY: &str = "temporary";
 
 const BUILDING: &str = ".building-";
 const REMOVED: &str = ".removed-";

@@ -94,6 +94,9 @@ pub struct SplitManifest {
     pub order: StorageOrder,
     /// The source's name, part of the ids.
     pub source: String,
+    /// Columns of the source whose values name each example; their text is in `_sql_key`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key: Vec<String>,
     /// Hash of the digests of its files.
     pub source_digest: String,
     /// Its source files; `_origin.file` counts them.
@@ -120,7 +123,8 @@ pub struct SourceFileEntry {
     pub bytes: u64,
     /// Raw records read from it.
     pub records: u64,
-    /// Hash of its content: `ranges:` of decompressed text range by range, `file:` of the file's bytes.
+    /// Hash of its content: `ranges:` of decompressed text range by range, `file:` of the file's bytes; `result` for the
+    /// rows that a query makes of the other files.
     pub digest: String,
 }
 
@@ -195,13 +199,14 @@ impl CacheManifest {
     }
 
     /// The oldest version of the format that has all that this cache uses: 2 for compressed batches, counts of dropped
-    /// examples, lists of duplicates and bad records that are set aside, else 1.
+    /// examples, lists of duplicates, bad records that are set aside and keys of rows, else 1.
     pub(crate) fn needed_version(&self) -> u32 {
         let newer = [
             !self.compression.is_none(),
             self.splits.values().any(|split| !split.statistics.dropped.is_empty()),
             self.splits.values().any(|split| split.duplicates.is_some()),
             self.splits.values().any(|split| split.rejects.is_some()),
+            self.splits.values().any(|split| !split.key.is_empty()),
         ];
         if newer.contains(&true) { NEWEST_FORMAT_VERSION } else { FORMAT_VERSION }
     }

@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, Int32Array, ListArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, ListArray, RecordBatch, StringArray};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rayon::prelude::*;
 use seqio::{ExampleId, ExampleStore, Origin, StoreError};
 
-use crate::columns::{ID, ORIGIN};
+use crate::columns::{ID, ORIGIN, SQL_KEY};
 use crate::decoded::{DEFAULT_LIMIT, Decoded};
 use crate::error::CacheError;
 use crate::layout::shard_file;
@@ -275,6 +275,12 @@ impl ExampleStore for CachedSplit {
             Ok(content.origins.iter().flat_map(|origins| origins.get(row)).collect())
         })
     }
+
+    fn key(&self, example: u64) -> Result<Option<Arc<str>>, StoreError> {
+        self.row(example, Part::Identity, |content, row| {
+            Ok(content.keys.as_ref().map(|keys| keys.value(row).into()))
+        })
+    }
 }
 
 /// The columns of a batch that are read together.
@@ -282,7 +288,7 @@ impl ExampleStore for CachedSplit {
 enum Part {
     /// Ids of the token features.
     Tokens = 0,
-    /// `_id` and `_origin`.
+    /// `_id`, `_origin` and `_sql_key`.
     Identity = 1,
 }
 
@@ -312,6 +318,7 @@ struct Content {
     tokens: Vec<TokenLists>,
     ids: ScalarBuffer<u8>,
     origins: Option<OriginLists>,
+    keys: Option<StringArray>,
 }
 
 impl Shard {
@@ -346,6 +353,7 @@ impl Shard {
             identity_columns
                 .push(index.map_err(|_| CacheError::damaged(&path, format!("no column `{name}`")))?);
         }
+        identity_columns.extend(all.schema().index_of(SQL_KEY));
         let tokens = all.with_columns(token_columns.clone());
         let identity = all.with_columns(identity_columns);
         let mut batch_firsts = Vec::with_capacity(sums.batches.len());
@@ -437,7 +445,7 @@ impl Shard {
                     let column = rows.column_by_name(self.all.schema().field(index).name());
                     tokens.push(column.and_then(TokenLists::of).ok_or_else(other_columns)?);
                 }
-                Ok(Content { tokens, ids: ScalarBuffer::from(Vec::new()), origins: None })
+                Ok(Content { tokens, ids: ScalarBuffer::from(Vec::new()), origins: None, keys: None })
             }
             Part::Identity => {
                 let rows = self.rows(&self.identity, batch)?;
@@ -446,7 +454,11 @@ impl Shard {
                 let ids = ids.ok_or_else(other_columns)?;
                 let ids = ScalarBuffer::<u8>::from(ids.values().slice_with_length(0, 16 * rows.num_rows()));
                 let origins = OriginLists::of(column(ORIGIN)?).ok_or_else(other_columns)?;
-                Ok(Content { tokens: Vec::new(), ids, origins: Some(origins) })
+                let keys = match rows.column_by_name(SQL_KEY) {
+                    Some(keys) => Some(keys.as_string_opt::<i32>().ok_or_else(other_columns)?.clone()),
+                    None => None,
+                };
+                Ok(Content { tokens: Vec::new(), ids, origins: Some(origins), keys })
             }
         }
     }
@@ -463,13 +475,15 @@ impl Content {
     /// Bytes held in memory, about.
     fn memory(&self) -> u64 {
         let tokens: u64 = self.tokens.iter().map(TokenLists::memory).sum();
-        tokens + self.ids.len() as u64 + self.origins.as_ref().map_or(0, OriginLists::memory)
+        let keys = self.keys.as_ref().map_or(0, |keys| keys.values().len() + 4 * keys.len()) as u64;
+        tokens + self.ids.len() as u64 + self.origins.as_ref().map_or(0, OriginLists::memory) + keys
     }
 }
 
 /// The task's columns as they were at the boundary: without identities, with `Int32` ids.
 fn widened_schema(stored: &SchemaRef) -> SchemaRef {
-    let fields = stored.fields().iter().filter(|field| ![ID, ORIGIN].contains(&field.name().as_str()));
+    let fields =
+        stored.fields().iter().filter(|field| ![ID, ORIGIN, SQL_KEY].contains(&field.name().as_str()));
     let fields: Vec<Field> = fields
         .map(|field| match narrow_item(field.data_type()) {
             true => {

@@ -194,6 +194,10 @@ pub(crate) fn take_over(
             continue;
         };
         let (old_index, old) = old;
+        if source.is_result(file) {
+            left.push(format!("`{}` is the result of a query and is made again", file.name));
+            continue;
+        }
         let of_file: Vec<&Piece> = pieces.of_file(old_index).collect();
         let known = |piece: &Piece| match how {
             FileRanges::Known(known) => {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{UInt16Type, UInt32Type, UInt64Type};
 use seqio::Origin;
@@ -178,11 +178,11 @@ impl SpillBatch {
         let tokens = columns.tokens.iter().map(|token| TokenLists::of(batch.column(token.index)));
         let tokens = tokens.collect::<Option<Vec<_>>>()?;
         let mut row_bytes = vec![0; batch.num_rows()];
-        for column in &batch.columns()[..at + 2] {
+        for column in &batch.columns()[..columns.key_place()] {
             add_row_bytes(column, &mut row_bytes);
         }
         let origins = OriginLists::of(batch.column(at + 1))?;
-        Some(Self { tokens, ids: bytes(at)?, keys: bytes(at + 2)?, origins, row_bytes, batch })
+        Some(Self { tokens, ids: bytes(at)?, keys: bytes(columns.key_place())?, origins, row_bytes, batch })
     }
 
     /// Number of rows.
@@ -298,6 +298,13 @@ pub(crate) fn gather(
     }
     gathered.push(binary_16(ids));
     gathered.push(origins.finish());
+    if columns.has_sql_keys {
+        let at = columns.num_task_columns + 2;
+        let keys = picks.iter().map(|&(batch, row)| {
+            sources[batch as usize].batch.batch.column(at).as_string::<i32>().value(row as usize)
+        });
+        gathered.push(Arc::new(StringArray::from_iter_values(keys)));
+    }
     let schema = match target {
         Target::Shard => &columns.shard,
         Target::Spill => {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use seqio::{DataSource, Definition, SourceFile};
 
-use crate::digest::digest_like;
+use crate::digest::{RESULT, digest_like, digest_without_reading};
 use crate::error::CacheError;
 use crate::log::SourceStamp;
 use crate::store::Cache;
@@ -38,7 +38,8 @@ impl Cache {
         let stamps = log.as_ref().and_then(|log| log.sources.get(split)).map_or(&[][..], Vec::as_slice);
         let found: Vec<Option<SourceFile>> = stamps.iter().map(file_at).collect();
         if found.iter().all(Option::is_none) {
-            return Ok(if entry.files.is_empty() { SourcesNow::Same } else { SourcesNow::Absent });
+            let needs_none = entry.files.iter().all(|file| file.digest == RESULT);
+            return Ok(if needs_none { SourcesNow::Same } else { SourcesNow::Absent });
         }
         let different =
             |words: String| Ok(SourcesNow::Different { reason: format!("the source changed: {words}") });
@@ -57,11 +58,17 @@ impl Cache {
             }
             let known = entry.files.iter().find(|known| known.name == stamp.name);
             let known = known.map_or("", |known| known.digest.as_str());
-            let source = match &source {
-                Some(source) => source,
-                None => source.insert(self.source()?),
+            let digest = match digest_without_reading(&file.path, known) {
+                Some(digest) => digest?,
+                None => {
+                    let source = match &source {
+                        Some(source) => source,
+                        None => source.insert(self.source()?),
+                    };
+                    digest_like(source.as_ref(), file, index, known)?
+                }
             };
-            if digest_like(source.as_ref(), file, index, known)? != known {
+            if digest != known {
                 return different(format!("the content of `{}` is another", stamp.path.display()));
             }
         }

@@ -13,9 +13,8 @@ use std::path::{Path, PathBuf};
 
 use seqio::Split;
 
-use crate::build::{BuildConfig, check_space, thread_pool, wanted_splits};
+use crate::build::{BuildConfig, check_space, stored_columns, thread_pool, wanted_splits};
 use crate::choose::{Keys, choose};
-use crate::columns::StoredColumns;
 use crate::commit;
 use crate::encode::{BuildContext, encode_share};
 use crate::error::CacheError;
@@ -82,7 +81,7 @@ pub(crate) fn build_share(
     config: &BuildConfig,
     progress: &dyn BuildProgress,
 ) -> Result<ShareReport, CacheError> {
-    let columns = StoredColumns::new(&input.cached_schema(), &input.vocab_sizes())?;
+    let columns = stored_columns(input)?;
     let folder = task_folder(root.root(), input.task());
     commit::create_folder(&folder)?;
     let fingerprint = short_fingerprint(input);
@@ -102,6 +101,7 @@ pub(crate) fn build_share(
         cancel: &config.cancel,
     };
     let building = folder.join(building_folder(input.fingerprint().as_bytes()));
+    config.lend_to(input.needed_source()?, &building);
     let worker = Worker { context, config, progress, roster, share };
     for split in splits {
         let name = split.to_string();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::args::{BatchSize, BuildSettings, Data, Json, RunRange, Shape};
-use crate::value::FileLine;
+use crate::value::ExamplePlace;
 
 /// `seqio stream`.
 #[derive(Debug, Args)]
@@ -147,11 +147,13 @@ looked at.
 
 Examples:
   seqio find data/train-00.jsonl:17 --batch-size 8 --lengths 2048
-  seqio find data/train-00.jsonl:17 docs --batch-size 8 --lengths 2048 --epochs 3")]
+  seqio find data/train-00.jsonl:17 docs --batch-size 8 --lengths 2048 --epochs 3
+  seqio find 'id=5, lang=\"en\"' joined --batch-size 8 --lengths 2048")]
 pub(crate) struct FindArgs {
-    /// A line of a source file (for Parquet and Arrow: a row; of a CSV record: its first), counted from 1
+    /// A line of a source file (for Parquet and Arrow: a row; of a CSV record: its first), counted from 1; or of a query
+    /// the key of a row, as `id=5`
     #[arg(value_name = "FILE:LINE")]
-    pub(crate) place: FileLine,
+    pub(crate) place: ExamplePlace,
     /// Name of a task [default: the tasks that read the file]
     pub(crate) task: Option<String>,
     /// Use this cache folder: needs neither the task file nor the sources

@@ -43,6 +43,9 @@ struct Piece {
     place: String,
     /// The raw records it was made from.
     origins: Vec<Record>,
+    /// Of a query: the key of its row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
     id: String,
     epoch: u64,
     example: u64,
@@ -132,6 +135,7 @@ fn pieces(opened: &Opened, trace: &RowTrace, row: ModelRow<'_>) -> anyhow::Resul
             segment: piece.segment,
             place: cached_place(&opened.split, &example),
             origins: example.origins.iter().map(|origin| record(&opened.split, origin)).collect(),
+            key: example.key.as_ref().map(ToString::to_string),
             id: format!("{:?}", example.id),
             epoch: piece.epoch,
             example: piece.example,

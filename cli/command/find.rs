@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use rayon::prelude::*;
-use seqio::{ExampleStore as _, Sighting};
+use seqio::{ExampleStore as _, Sighting, WrittenKey};
 use seqio_cache::Duplicate;
 use serde::Serialize;
 
@@ -16,6 +16,7 @@ use crate::output::{Align, Out, Table};
 use crate::report::{WithHint as _, usage};
 use crate::session::{Opened, Session, Wanted};
 use crate::shape;
+use crate::value::{ExamplePlace, FileLine};
 
 /// Epochs looked at in a stream without end.
 const EPOCHS: u64 = 3;
@@ -23,8 +24,12 @@ const EPOCHS: u64 = 3;
 #[derive(Serialize)]
 struct FoundIn {
     task: String,
-    file: String,
-    line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
     examples: Vec<FoundExample>,
 }
 
@@ -59,8 +64,12 @@ pub(crate) fn run(session: &Session, args: &FindArgs, out: &mut Out) -> anyhow::
 
 /// The tasks of the task files whose split reads the file.
 fn tasks_reading(session: &Session, args: &FindArgs) -> anyhow::Result<Vec<Option<String>>> {
+    let file = match &args.place {
+        ExamplePlace::Line(place) => &place.file,
+        ExamplePlace::Key(key) => return Err(usage(format!("name the task that has the row `{key}`"))),
+    };
     let registry = session.registry()?;
-    let wanted = real(&args.place.file);
+    let wanted = real(file);
     let split: seqio::Split = args.split.parse()?;
     let mut tasks = Vec::new();
     for name in registry.names() {
@@ -71,7 +80,7 @@ fn tasks_reading(session: &Session, args: &FindArgs) -> anyhow::Result<Vec<Optio
         }
     }
     if tasks.is_empty() {
-        let problem = anyhow::anyhow!("no task reads `{}` in split `{split}`", args.place.file.display());
+        let problem = anyhow::anyhow!("no task reads `{}` in split `{split}`", file.display());
         return Err(problem).hint(|| {
             "name the split with `--split`; if the file is gone, name the task and the file as the cache knows it"
                 .to_owned()
@@ -84,8 +93,39 @@ fn find_in(opened: &Opened, args: &FindArgs) -> anyhow::Result<FoundIn> {
     let mut config = shape::config(&opened.task, opened.split.name(), &args.shape, args.batch_size)?;
     config.threads = args.build.threads.map(|threads| threads as usize);
     let epochs = config.epochs.unwrap_or(EPOCHS);
-    let file = file_index(opened, &args.place.file)?;
-    let row = args.place.line - 1;
+    let mut found = FoundIn {
+        task: opened.task.name().to_owned(),
+        file: None,
+        line: None,
+        key: None,
+        examples: Vec::new(),
+    };
+    let examples = match &args.place {
+        ExamplePlace::Line(place) => {
+            let (name, examples) = examples_of_line(opened, place)?;
+            (found.file, found.line) = (Some(name), Some(place.line));
+            examples
+        }
+        ExamplePlace::Key(key) => {
+            let examples = examples_of_key(opened, key)?;
+            let example = examples.first().copied().unwrap_or_default();
+            found.key = opened.split.key(example)?.map(|key| key.to_string());
+            examples
+        }
+    };
+    let dataset = shape::dataset(opened, config)?;
+    let sightings = |example| {
+        let sightings = dataset.find(example, 0..epochs)?;
+        Ok(FoundExample { example, sightings })
+    };
+    found.examples = examples.into_iter().map(sightings).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(found)
+}
+
+/// The examples that a line gave, and the name of its file; an error if there are none.
+fn examples_of_line(opened: &Opened, place: &FileLine) -> anyhow::Result<(String, Vec<u64>)> {
+    let file = file_index(opened, &place.file)?;
+    let row = place.line - 1;
     let split = &opened.split;
     // Whoever asks for one line waits a moment: origins are not sorted by place.
     let examples: Vec<u64> = (0..split.num_examples())
@@ -101,7 +141,7 @@ fn find_in(opened: &Opened, args: &FindArgs) -> anyhow::Result<FoundIn> {
         split.split_manifest().files.get(file as usize).map_or("", |file| file.name.as_str()).to_owned();
     if examples.is_empty() {
         if let Some(Duplicate { step, kept_file, kept_row, .. }) = split.find_duplicate(&name, row)? {
-            let (line, kept) = (args.place.line, format!("{kept_file}:{}", kept_row + 1));
+            let (line, kept) = (place.line, format!("{kept_file}:{}", kept_row + 1));
             let (task, split) = (opened.task.name(), split.name());
             let problem =
                 format!("{name}:{line} was dropped from task `{task}`, split `{split}`, by step {step}");
@@ -111,18 +151,39 @@ fn find_in(opened: &Opened, args: &FindArgs) -> anyhow::Result<FoundIn> {
         anyhow::bail!(
             "`{name}` gave no example for line {} to task `{}`, split `{}`: the line is blank, bad, not there, or within a record \
              that begins in a line before",
-            args.place.line,
+            place.line,
             opened.task.name(),
             split.name()
         );
     }
-    let dataset = shape::dataset(opened, config)?;
-    let sightings = |example| {
-        let sightings = dataset.find(example, 0..epochs)?;
-        Ok(FoundExample { example, sightings })
-    };
-    let examples = examples.into_iter().map(sightings).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(FoundIn { task: opened.task.name().to_owned(), file: name, line: args.place.line, examples })
+    Ok((name, examples))
+}
+
+/// The examples of the row with a key; an error if there are none.
+fn examples_of_key(opened: &Opened, key: &WrittenKey) -> anyhow::Result<Vec<u64>> {
+    let split = &opened.split;
+    let (task, manifest) = (opened.task.name(), split.split_manifest());
+    if manifest.key.is_empty() {
+        return Err(usage(format!(
+            "the rows of task `{task}` have no keys; name a line of a file, as `docs/a.jsonl:17`"
+        )));
+    }
+    let ids = key.ids(&manifest.source, &manifest.key);
+    let ids = ids.map_err(|words| usage(format!("task `{task}`: {words}")))?;
+    let examples: Vec<u64> = (0..split.num_examples())
+        .into_par_iter()
+        .filter_map(|example| match split.id(example) {
+            Ok(id) => ids.contains(&id).then_some(Ok(example)),
+            Err(error) => Some(Err(error)),
+        })
+        .collect::<Result<_, _>>()?;
+    if examples.is_empty() {
+        anyhow::bail!(
+            "no row of task `{task}`, split `{}` has the key `{key}`: the query gives none, or a step dropped it",
+            split.name()
+        );
+    }
+    Ok(examples)
 }
 
 /// Which of the split's files is meant: by its path where the sources are here, else by the end of its name.
@@ -168,12 +229,12 @@ fn real(path: &Path) -> std::path::PathBuf {
 }
 
 fn print(found: &FoundIn, batch_size: u64, out: &mut Out) -> anyhow::Result<()> {
+    let place = match (&found.file, found.line, &found.key) {
+        (Some(file), Some(line), _) => format!("{file}:{line}"),
+        (_, _, key) => key.clone().unwrap_or_default(),
+    };
     for example in &found.examples {
-        writeln!(
-            out,
-            "{}:{} is example {} of task `{}`",
-            found.file, found.line, example.example, found.task
-        )?;
+        writeln!(out, "{place} is example {} of task `{}`", example.example, found.task)?;
         let mut table = Table::new([
             ("epoch", Align::Right),
             ("step", Align::Right),

@@ -194,7 +194,16 @@ fn place(reader: &SplitReader, chunk: &ReadChunk, row: &ExampleRow) -> anyhow::R
     let Some(origin) = row.origins.first() else { return Ok(String::new()) };
     let line = reader.line_of(chunk.range, origin.row)?;
     let path = reader.files().get(chunk.range.file as usize).map_or(Path::new(""), |file| &file.path);
-    Ok(format!("{}:{line}", path.strip_prefix(".").unwrap_or(path).display()))
+    let place = format!("{}:{line}", path.strip_prefix(".").unwrap_or(path).display());
+    Ok(with_key(place, row))
+}
+
+/// A place with the row's key, if it has one: `train.sql:3, id=5`.
+fn with_key(place: String, row: &ExampleRow) -> String {
+    match &row.key {
+        Some(key) => format!("{place}, {key}"),
+        None => place,
+    }
 }
 
 /// File and line of a cached example.
@@ -203,7 +212,7 @@ pub(crate) fn cached_place(split: &CachedSplit, row: &ExampleRow) -> String {
         .origins
         .iter()
         .map(|origin| format!("{}:{}", split.file_name(origin).unwrap_or("?"), origin.row + 1));
-    places.collect::<Vec<_>>().join(", ")
+    with_key(places.collect::<Vec<_>>().join(", "), row)
 }
 
 /// A column of one example, as it is shown.
@@ -289,7 +298,12 @@ fn example_json(example: &Shown, columns: &[ShownColumn], task: &Task) -> Value 
         };
         features.insert(column.name.clone(), value);
     }
-    json!({ "id": format!("{:?}", example.row.id), "place": example.place, "columns": features })
+    let mut shown = json!({ "id": format!("{:?}", example.row.id), "place": example.place });
+    if let Some(key) = &example.row.key {
+        shown["key"] = json!(key.as_ref());
+    }
+    shown["columns"] = Value::Object(features);
+    shown
 }
 
 /// Rows as a model sees them, packed from the first examples in their order.

@@ -100,7 +100,7 @@ fn kinds(args: &ListArgs, out: &mut Out) -> anyhow::Result<()> {
     let mut lines = Vec::new();
     for topic in Reference::new().topics {
         let (part, kinds) = match topic.part {
-            Part::Source if !topic.kinds.is_empty() => ("source", topic.kinds),
+            Part::Source if topic.name == "source" => ("source", topic.kinds),
             Part::Vocabulary if !topic.kinds.is_empty() => ("vocabulary", topic.kinds),
             Part::ColumnType => ("column", topic.keys),
             _ => continue,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
-use seqio::{Batch, DatasetIterator, DatasetState, Split, Task, UncachedDataset};
+use seqio::{Batch, DatasetIterator, DatasetState, ReadBudget, Split, Task, UncachedDataset};
 
 use crate::args::{Data, DigestName, FormatName, OrderName, StreamArgs};
 use crate::build::tell_passed_over;
@@ -159,6 +159,7 @@ fn open_uncached(
     let name = args.data.task.as_deref().unwrap_or_default();
     let task = session.registry()?.task(name)?;
     check_split(&task, &split)?;
+    task.source().set_budget(&ReadBudget { memory_bytes: args.build.memory.0, ..ReadBudget::default() });
     let config = shape::config(&task, &split.to_string(), &args.shape, args.batch_size)?;
     let config = shape::for_run(config, &args.run, args.build.threads);
     let data = format!("{}-uncached", task.cache_fingerprint(seqio_cache::FORMAT_VERSION));

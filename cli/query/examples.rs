@@ -115,7 +115,7 @@ impl ExampleSource {
     /// Whether examples have keys.
     pub(super) fn has_keys(&self) -> bool {
         match self {
-            Self::Raw(source) | Self::Computed(source, _) => source.task.source().has_keys(),
+            Self::Raw(source) | Self::Computed(source, _) => !source.task.source().key().is_empty(),
             Self::Cached(split) => {
                 (0..split.num_examples().min(1)).any(|one| matches!(split.key(one), Ok(Some(_))))
             }

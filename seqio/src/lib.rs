@@ -38,6 +38,7 @@ mod example;
 mod explain;
 mod feature;
 mod fingerprint;
+mod key;
 mod locate;
 mod preprocess;
 mod read;
@@ -70,10 +71,12 @@ pub use crate::dataset::{
 pub use crate::error::{DefinitionError, DefinitionErrorKind, DefinitionErrors};
 pub use crate::example::{EncodeCounts, ExampleId, ExampleRow, Examples, Origin};
 pub use crate::explain::{
-    Column, Explanation, FeatureExplanation, SourceExplanation, SplitExplanation, Stage, StagePlace, explain,
+    Column, Explanation, FeatureExplanation, SourceExplanation, SplitExplanation, Stage, StagePlace,
+    TableExplanation, explain,
 };
 pub use crate::feature::{Feature, FeatureLengths, Features};
 pub use crate::fingerprint::{Fingerprint, NotAFingerprint, canonical_json};
+pub use crate::key::{KeyValue, WrittenKey};
 pub use crate::locate::Place;
 pub use crate::preprocess::{
     AppendEos, AppendEosAfterTrim, CustomStep, CustomSteps, Deduplicate, Filter, Format, PRETOKENIZED_SUFFIX,
@@ -85,7 +88,7 @@ pub use crate::registry::Registry;
 pub use crate::source::{
     BadRow, ColumnSpec, ColumnType, DataSource, Dialect, FileRanges, Header, OnBadRow, ParsedChunk,
     RANGE_BYTES, RawChunk, RawChunks, RawRecords, ReadBudget, Reject, RejectedContent, ScalarType,
-    SliceWindows, SourceError, SourceFile, SourceFormat, SourceRange, SourceSpec,
+    SliceWindows, SourceError, SourceFile, SourceFormat, SourceRange, SourceSpec, TableSpec,
 };
 pub use crate::split::{Split, SplitError, slice_windows};
 #[cfg(feature = "sql")]

@@ -23,6 +23,7 @@ mod locations;
 mod plan;
 mod query;
 mod sources;
+mod sql;
 mod stats;
 mod stream;
 mod usage;

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::feature::FeatureLengths;
 use crate::preprocess::{Step, TokenEdit, token_type, type_name};
-use crate::source::{OnBadRow, SourceFormat};
+use crate::source::{ColumnSpec, OnBadRow, SourceFormat, TableSpec};
 use crate::task::Task;
 
 /// The path of a task, printed by [`Display`](std::fmt::Display) and serialized for programs.
@@ -54,6 +54,25 @@ pub struct SourceExplanation {
     pub splits: Vec<SplitExplanation>,
     /// Its columns; none if the task came from a cache.
     pub columns: Vec<Column>,
+    /// Of a query: the columns that order rows and identify them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub key: Vec<String>,
+    /// Of a query: its tables.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TableExplanation>,
+}
+
+/// A table of a query.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableExplanation {
+    /// Its name.
+    pub name: String,
+    /// What its files are.
+    pub format: SourceFormat,
+    /// The patterns of its files.
+    pub patterns: Vec<String>,
+    /// The declared columns; none if they are inferred.
+    pub columns: BTreeMap<String, ColumnSpec>,
 }
 
 /// A split of a source.
@@ -154,7 +173,10 @@ pub fn explain(task: &Task, lengths: &FeatureLengths) -> Explanation {
 fn source(task: &Task) -> SourceExplanation {
     let spec = &task.spec().source;
     let split = |(name, patterns): (&String, &Vec<String>)| {
-        let files = task.source().files(name).ok();
+        let mut files = task.source().files(name).ok();
+        if let Some(files) = &mut files {
+            files.retain(|file| !task.source().is_result(file));
+        }
         SplitExplanation {
             name: name.clone(),
             patterns: patterns.clone(),
@@ -170,6 +192,17 @@ fn source(task: &Task) -> SourceExplanation {
         reads: task.whole_split_steps().len() + 1,
         splits: spec.splits.iter().map(split).collect(),
         columns: task.schemas().first().map(|schema| columns(schema)).unwrap_or_default(),
+        key: spec.key.clone(),
+        tables: spec.tables.iter().map(table).collect(),
+    }
+}
+
+fn table((name, table): (&String, &TableSpec)) -> TableExplanation {
+    TableExplanation {
+        name: name.clone(),
+        format: table.format(),
+        patterns: table.patterns().to_vec(),
+        columns: table.columns().clone(),
     }
 }
 

@@ -45,6 +45,18 @@ impl fmt::Display for Explanation {
     }
 }
 
+fn format_in_words(format: SourceFormat) -> &'static str {
+    match format {
+        SourceFormat::Text => "lines of text",
+        SourceFormat::Jsonl => "JSON lines",
+        SourceFormat::Csv => "CSV",
+        SourceFormat::Tsv => "TSV",
+        SourceFormat::Parquet => "Parquet",
+        SourceFormat::Arrow => "Arrow",
+        SourceFormat::Sql => "rows of a query",
+    }
+}
+
 impl Explanation {
     fn print_source(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = &self.source;
@@ -53,18 +65,15 @@ impl Explanation {
             OnBadRow::Skip => "bad records are skipped and counted",
             OnBadRow::SetAside => "bad records are set aside and counted",
         };
-        let format = match source.format {
-            SourceFormat::Text => "lines of text",
-            SourceFormat::Jsonl => "JSON lines",
-            SourceFormat::Csv => "CSV",
-            SourceFormat::Tsv => "TSV",
-            SourceFormat::Parquet => "Parquet",
-            SourceFormat::Arrow => "Arrow",
-        };
-        writeln!(f, "\nsource `{}`: {format}; {bad}", source.name)?;
+        writeln!(f, "\nsource `{}`: {}; {bad}", source.name, format_in_words(source.format))?;
         let width = source.splits.iter().map(|split| split.name.chars().count()).max().unwrap_or_default();
         for split in &source.splits {
-            write!(f, "  {:width$}  {}", split.name, split.patterns.join(", "))?;
+            let patterns = match source.format {
+                // As one line.
+                SourceFormat::Sql => split.patterns.concat().split_whitespace().collect::<Vec<_>>().join(" "),
+                _ => split.patterns.join(", "),
+            };
+            write!(f, "  {:width$}  {patterns}", split.name)?;
             if let (Some(files), Some(bytes)) = (split.files, split.bytes) {
                 let plural = if files == 1 { "" } else { "s" };
                 write!(f, "  ({files} file{plural}, {})", size_in_words(bytes))?;
@@ -75,6 +84,19 @@ impl Explanation {
             let times =
                 if source.reads == 2 { "twice".to_owned() } else { format!("{} times", source.reads) };
             writeln!(f, "  each split is read {times}, and the steps before the comparison run each time")?;
+        }
+        for table in &source.tables {
+            let format = format_in_words(table.format);
+            write!(f, "  table {}: {format}  {}", table.name, table.patterns.join(", "))?;
+            let columns: Vec<String> =
+                table.columns.iter().map(|(name, column)| format!("{name}: {column}")).collect();
+            if !columns.is_empty() {
+                write!(f, "  ({})", columns.join(", "))?;
+            }
+            writeln!(f)?;
+        }
+        if !source.key.is_empty() {
+            writeln!(f, "  key: {}", source.key.join(", "))?;
         }
         if !source.columns.is_empty() {
             writeln!(f, "  columns: {}", columns_in_words(&source.columns))?;

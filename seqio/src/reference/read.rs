@@ -33,7 +33,7 @@ fn topic(part: Part, name: &str, table: &Value) -> Topic {
     let mut keys: Vec<Key> = properties(table).map(|(name, node)| key(table, name, node)).collect();
     keys.sort_by(|a, b| (!a.required, &a.name).cmp(&(!b.required, &b.name)));
     let (kinds, keys) = match (part, name) {
-        (Part::Vocabulary, "vocabulary") | (Part::Source, "source") => {
+        (Part::Vocabulary, "vocabulary") | (Part::Source, "source" | "tables") => {
             keys.into_iter().partition(|key| !key.required && key.default.is_none())
         }
         _ => (Vec::new(), keys),

@@ -24,7 +24,7 @@ pub(super) fn annotated() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<TaskFile>().to_value();
     tidy(&mut schema);
-    for way in [&["vocabulary"][..], &["task", "source"]] {
+    for way in [&["vocabulary"][..], &["task", "source"], &["task", "source", "tables"]] {
         if let Some(table) = table_at(&mut schema, way) {
             one_kind(table);
         }

@@ -16,7 +16,7 @@ use self::parse::{Defined, Parsed, parse};
 use crate::error::{DefinitionError, DefinitionErrorKind, DefinitionErrors};
 use crate::locate::{Locator, Part, TaskText};
 use crate::preprocess::CustomSteps;
-use crate::source::{SourceError, SourceSpec};
+use crate::source::{SourceError, SourceFormat, SourceSpec};
 use crate::task::{BuildRequest, Columns, Definition, OpenVocabulary, Task, TaskFile, TaskSpec, build};
 use crate::text::{nearest, quoted};
 use crate::vocabulary::{SharedVocabulary, VocabularyError, VocabularySpec};
@@ -307,6 +307,10 @@ impl Registry {
         if let Err(error) = spec.source.check() {
             let place = match &error {
                 SourceError::Location { pattern, .. } => locator.text_in("source", &|text| text == pattern),
+                SourceError::Part { keys, .. } => {
+                    let path = std::iter::once(key("source")).chain(keys.iter().map(|name| key(name)));
+                    locator.value(&path.collect::<Vec<_>>())
+                }
                 _ => locator.value(&[key("source")]),
             };
             errors.push(DefinitionError::new(error.to_string()).at(place).within("source"));
@@ -428,6 +432,9 @@ fn open_source(name: &str, known: &Known<TaskSpec>, errors: &mut Vec<DefinitionE
         Err(error) => error,
     };
     errors.push(source_error(&error, name, locator));
+    if spec.source.format == SourceFormat::Sql {
+        return None;
+    }
     // Opening stops at the first pattern that matches nothing: the others are tried one by one.
     for (split, pattern) in
         spec.source.splits.iter().flat_map(|(split, patterns)| patterns.iter().map(move |p| (split, p)))
@@ -447,9 +454,19 @@ fn source_error(error: &SourceError, task: &str, locator: &Locator) -> Definitio
         SourceError::Io { path, .. } | SourceError::Malformed { path, .. } => path.display().to_string(),
         _ => String::new(),
     };
-    // A URL is mentioned as its path.
-    let is_mentioned = |text: &str| mentioned.ends_with(text.strip_prefix("file://").unwrap_or(text));
-    let place = locator.text_in("source", &|text| !text.is_empty() && is_mentioned(text));
+    let place = match error {
+        SourceError::Part { keys, .. } => {
+            let keys = keys.iter().map(|name| Part::Key(name.clone()));
+            let path: Vec<Part> = std::iter::once(Part::Key("source".to_owned())).chain(keys).collect();
+            locator.value(&path)
+        }
+        _ => locator.text_in("source", &|text| {
+            // A URL is mentioned as its path.
+            let text = text.strip_prefix("file://").unwrap_or(text);
+            let before = mentioned.strip_suffix(text).filter(|_| !text.is_empty());
+            before.is_some_and(|before| before.is_empty() || before.ends_with('/') || text.starts_with('/'))
+        }),
+    };
     let kind = match error {
         SourceError::NoFiles { .. } | SourceError::Io { .. } => DefinitionErrorKind::Source,
         _ => DefinitionErrorKind::Definition,

@@ -112,7 +112,7 @@ impl ColumnType {
     }
 
     /// The type in a sentence: `a string`, `an int32`, `a list of int32`.
-    pub(super) fn phrase(self) -> String {
+    pub(crate) fn phrase(self) -> String {
         match self {
             Self::Scalar(scalar) => scalar.phrase(),
             Self::List(scalar) => format!("a list of {scalar}"),
@@ -122,7 +122,7 @@ impl ColumnType {
 
 impl ScalarType {
     /// The type in a sentence.
-    pub(super) fn phrase(self) -> String {
+    pub(crate) fn phrase(self) -> String {
         let article = if matches!(self, Self::Int32 | Self::Int64) { "an" } else { "a" };
         format!("{article} {self}")
     }

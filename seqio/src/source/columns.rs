@@ -35,7 +35,7 @@ fn plain(found: &DataType) -> DataType {
 }
 
 /// The type that an undeclared column gets, if a source can have it.
-pub(super) fn column_type(found: &DataType) -> Option<ColumnType> {
+pub(crate) fn column_type(found: &DataType) -> Option<ColumnType> {
     let scalar = |found: &DataType| {
         Some(match found {
             DataType::Utf8 => ScalarType::String,
@@ -72,7 +72,7 @@ pub(super) fn is_readable_as(found: &DataType, wanted: ColumnType) -> bool {
 }
 
 /// Turns a column of a file into one of the source. Rows that do not fit become null and are told to `bad`.
-pub(super) fn convert(
+pub(crate) fn convert(
     array: &ArrayRef,
     wanted: ColumnType,
     bad: &mut dyn FnMut(usize, String),

@@ -24,7 +24,7 @@ use crate::source::record::{broken_record, lines};
 use crate::source::{ParsedChunk, RawChunk, RawRecords, SourceError, SourceFile};
 
 /// The Arrow columns of declared ones, sorted by name.
-pub(super) fn declared_schema(columns: &BTreeMap<String, ColumnSpec>) -> SchemaRef {
+pub(crate) fn declared_schema(columns: &BTreeMap<String, ColumnSpec>) -> SchemaRef {
     let fields = columns.iter().map(|(name, column)| Field::new(name, column.data.arrow(), true));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

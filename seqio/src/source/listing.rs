@@ -8,21 +8,21 @@ use crate::source::{SourceError, SourceFile};
 
 /// Where the files of each split are.
 #[derive(Clone, Debug)]
-pub(super) struct Listing {
+pub(crate) struct Listing {
     /// The name of the source, for example ids.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What patterns are relative to.
-    pub(super) base_dir: PathBuf,
+    pub(crate) base_dir: PathBuf,
     /// Split to patterns.
-    pub(super) splits: BTreeMap<String, Vec<String>>,
+    pub(crate) splits: BTreeMap<String, Vec<String>>,
 }
 
 impl Listing {
-    pub(super) fn split_names(&self) -> Vec<String> {
+    pub(crate) fn split_names(&self) -> Vec<String> {
         self.splits.keys().cloned().collect()
     }
 
-    pub(super) fn files(&self, split: &str) -> Result<Vec<SourceFile>, SourceError> {
+    pub(crate) fn files(&self, split: &str) -> Result<Vec<SourceFile>, SourceError> {
         match self.splits.get(split) {
             Some(patterns) => list_files(&self.base_dir, patterns),
             None => Err(SourceError::NoSplit { split: split.to_owned(), found: self.split_names() }),

@@ -28,6 +28,7 @@ mod patterns;
 mod record;
 mod reject;
 mod spec;
+mod table_spec;
 #[cfg(test)]
 mod testing;
 mod text;
@@ -47,9 +48,16 @@ use self::compression::Compression;
 
 pub use self::budget::ReadBudget;
 pub use self::column::{ColumnSpec, ColumnType, ScalarType};
+#[cfg(feature = "sql")]
+pub(crate) use self::columns::{column_type, convert};
 pub use self::dialect::{Dialect, Header};
+#[cfg(feature = "sql")]
+pub(crate) use self::jsonl::declared_schema;
 pub use self::reject::{Reject, RejectedContent};
 pub use self::spec::{OnBadRow, SourceFormat, SourceSpec};
+#[cfg(feature = "sql")]
+pub(crate) use self::table_spec::TABLE;
+pub use self::table_spec::TableSpec;
 
 /// Text files are cut into ranges of this many decompressed bytes; a range owns the records that begin in it.
 pub const RANGE_BYTES: u64 = 64 << 20;
@@ -231,9 +239,9 @@ pub trait DataSource: Debug + Send + Sync {
         false
     }
 
-    /// Whether its examples are known by keys ([`ExampleRow::key`]) besides their origins.
-    fn has_keys(&self) -> bool {
-        false
+    /// The columns whose values name its examples ([`ExampleRow::key`]); none if these are known by their origins alone.
+    fn key(&self) -> &[String] {
+        &[]
     }
 
     /// What of each range belongs to a slice of a split that has these files.
@@ -298,6 +306,14 @@ pub enum SourceError {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// A part of the definition of the source does not fit its files.
+    #[error("{problem}")]
+    Part {
+        /// The keys that lead to it, below `source`.
+        keys: Vec<String>,
+        /// What is wrong and what to do.
+        problem: String,
+    },
 }
 
 impl SourceError {
@@ -321,6 +337,7 @@ impl SourceError {
             Self::Location { pattern, problem } => {
                 Self::Location { pattern: pattern.clone(), problem: problem.clone() }
             }
+            Self::Part { keys, problem } => Self::Part { keys: keys.clone(), problem: problem.clone() },
         }
     }
 

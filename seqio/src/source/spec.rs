@@ -26,6 +26,7 @@ use crate::source::listing::Listing;
 use crate::source::location::local_pattern;
 use crate::source::parquet::{ParquetSource, pin_parquet_columns};
 use crate::source::patterns::check_patterns;
+use crate::source::table_spec::TableSpec;
 use crate::source::{DataSource, SourceError};
 use crate::split::Split;
 
@@ -35,7 +36,8 @@ use crate::split::Split;
 pub struct SourceSpec {
     /// What the files are.
     pub format: SourceFormat,
-    /// Split to the patterns of its files, relative to the folder of the task file.
+    /// Split to the patterns of its files, relative to the folder of the task file; of [`SourceFormat::Sql`] to its
+    /// query, by itself.
     pub splits: BTreeMap<String, Vec<String>>,
     /// The columns to read; empty: those that the first file has.
     pub columns: BTreeMap<String, ColumnSpec>,
@@ -45,6 +47,10 @@ pub struct SourceSpec {
     pub on_bad_row: OnBadRow,
     /// The name that enters example ids, if not the task's.
     pub name: Option<String>,
+    /// Of a query: the columns of its result that order rows and identify them.
+    pub key: Vec<String>,
+    /// Of a query: the tables that it reads.
+    pub tables: BTreeMap<String, TableSpec>,
 }
 
 /// What the files of a source are.
@@ -63,6 +69,8 @@ pub enum SourceFormat {
     Parquet,
     /// Apache Arrow IPC: files (Feather version 2 too) and streams.
     Arrow,
+    /// The rows of a query over tables.
+    Sql,
 }
 
 /// What a record that cannot be read does.
@@ -111,7 +119,12 @@ impl SourceSpec {
         Self::new(SourceFormat::Arrow, splits)
     }
 
-    fn new<S: Into<String>, P: Into<String>>(
+    /// Queries; `("train", "SELECT …")` for each split. They need a [`key`](Self::key) and [`tables`](Self::table).
+    pub fn sql<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
+        Self::new(SourceFormat::Sql, splits)
+    }
+
+    pub(super) fn new<S: Into<String>, P: Into<String>>(
         format: SourceFormat,
         splits: impl IntoIterator<Item = (S, P)>,
     ) -> Self {
@@ -122,6 +135,8 @@ impl SourceSpec {
             dialect: Dialect::default(),
             on_bad_row: OnBadRow::Fail,
             name: None,
+            key: Vec::new(),
+            tables: BTreeMap::new(),
         };
         splits.into_iter().fold(spec, |spec, (split, pattern)| spec.files(split, pattern))
     }
@@ -154,6 +169,20 @@ impl SourceSpec {
         self
     }
 
+    /// Names the columns of a query's result that order rows and identify them.
+    #[must_use]
+    pub fn key<C: Into<String>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
+        self.key = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Adds a table that queries can read.
+    #[must_use]
+    pub fn table(mut self, name: impl Into<String>, table: TableSpec) -> Self {
+        self.tables.insert(name.into(), table);
+        self
+    }
+
     /// Gives the source a name of its own.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -171,7 +200,9 @@ impl SourceSpec {
             if let Err(error) = Split::whole(split) {
                 return refuse(error.to_string());
             }
-            if patterns.is_empty() || patterns.iter().any(String::is_empty) {
+            if self.format != SourceFormat::Sql
+                && (patterns.is_empty() || patterns.iter().any(String::is_empty))
+            {
                 return refuse(format!(
                     "split `{split}` has an empty pattern or none; leave it out or name its files"
                 ));
@@ -190,6 +221,55 @@ impl SourceSpec {
         }
         if self.name.as_deref() == Some("") {
             return refuse("the source's `name` is empty; leave it out or give it one".to_owned());
+        }
+        if self.format == SourceFormat::Sql {
+            return self.check_query();
+        }
+        if !self.key.is_empty() || !self.tables.is_empty() {
+            return refuse("`key` and `tables` are for `sql`; leave them out".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Sees that queries have what they need, without a look at what they say.
+    fn check_query(&self) -> Result<(), SourceError> {
+        let part = |keys: &[&str], problem: String| {
+            Err(SourceError::Part { keys: keys.iter().copied().map(str::to_owned).collect(), problem })
+        };
+        if !cfg!(feature = "sql") {
+            return part(&["sql"], "this program was built without SQL (feature `sql`)".to_owned());
+        }
+        for (split, queries) in &self.splits {
+            if queries.len() != 1 || queries.iter().any(|query| query.trim().is_empty()) {
+                return part(&["sql", split], format!("split `{split}` needs one query"));
+            }
+        }
+        if self.key.is_empty() {
+            let problem = "a query needs a `key`: the columns of its result that name each row, and by which rows are \
+                           ordered, as `key = [\"id\"]`";
+            return part(&["sql"], problem.to_owned());
+        }
+        for (index, name) in self.key.iter().enumerate() {
+            if name.is_empty() || self.key[..index].contains(name) {
+                return part(&["key"], format!("`key` names `{name}` twice or not at all"));
+            }
+        }
+        if self.on_bad_row != OnBadRow::Fail {
+            let problem = "a query cannot pass over bad records, as each could change other rows; leave `on_bad_row` \
+                           out and mend the tables, or declare only the `columns` that are needed";
+            return part(&["on_bad_row"], problem.to_owned());
+        }
+        for (name, table) in &self.tables {
+            let mut letters = name.chars();
+            let is_word = letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+                && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+            if !is_word {
+                let problem = format!("`{name}` cannot name a table, only letters, digits and `_`");
+                return part(&["tables", name], problem);
+            }
+            if let Err(error) = table.source().check() {
+                return part(&["tables", name], format!("table `{name}`: {error}"));
+            }
         }
         Ok(())
     }
@@ -226,12 +306,16 @@ impl SourceSpec {
     /// first file has them where they are. Every pattern must match something.
     pub(crate) fn pin(&self, name: &str, base_dir: &Path) -> Result<Self, SourceError> {
         self.check()?;
+        #[cfg(feature = "sql")]
+        if self.format == SourceFormat::Sql {
+            return crate::sql::pin_queries(self, name, base_dir);
+        }
         for patterns in self.splits.values() {
             check_patterns(base_dir, patterns)?;
         }
         let listing = self.listing(name, base_dir);
         let columns = match self.format {
-            SourceFormat::Text => BTreeMap::new(),
+            SourceFormat::Text | SourceFormat::Sql => BTreeMap::new(),
             SourceFormat::Jsonl => pin_jsonl_columns(&listing, &self.columns)?,
             SourceFormat::Csv | SourceFormat::Tsv => {
                 pin_csv_columns(&listing, &self.csv_dialect()?, &self.columns)?
@@ -244,20 +328,36 @@ impl SourceSpec {
 
     /// Opens the source of a task called `name`, with patterns relative to `base_dir`.
     pub fn open(&self, name: &str, base_dir: &Path) -> Result<Arc<dyn DataSource>, SourceError> {
-        let pinned = self.pin(name, base_dir)?;
+        self.pin(name, base_dir)?.open_pinned(name, base_dir)
+    }
+
+    /// Opens a definition whose columns are declared, without a look at any file.
+    pub(crate) fn open_pinned(
+        &self,
+        name: &str,
+        base_dir: &Path,
+    ) -> Result<Arc<dyn DataSource>, SourceError> {
         let listing = self.listing(name, base_dir);
+        let columns = self.columns.clone();
         Ok(match self.format {
             SourceFormat::Text => Arc::new(LineSource::text(listing)),
-            SourceFormat::Jsonl => Arc::new(LineSource::jsonl(listing, pinned.columns)),
+            SourceFormat::Jsonl => Arc::new(LineSource::jsonl(listing, columns)),
             SourceFormat::Csv | SourceFormat::Tsv => {
-                Arc::new(CsvSource::new(listing, self.csv_dialect()?, pinned.columns))
+                Arc::new(CsvSource::new(listing, self.csv_dialect()?, columns))
             }
-            SourceFormat::Parquet => Arc::new(ParquetSource::new(listing, pinned.columns)),
-            SourceFormat::Arrow => Arc::new(ArrowSource::new(listing, pinned.columns)),
+            SourceFormat::Parquet => Arc::new(ParquetSource::new(listing, columns)),
+            SourceFormat::Arrow => Arc::new(ArrowSource::new(listing, columns)),
+            #[cfg(feature = "sql")]
+            SourceFormat::Sql => Arc::new(crate::sql::SqlSource::new(self, name, base_dir)?),
+            #[cfg(not(feature = "sql"))]
+            SourceFormat::Sql => {
+                self.check()?;
+                unreachable!("`check` refuses SQL in a program without it")
+            }
         })
     }
 
-    fn listing(&self, name: &str, base_dir: &Path) -> Listing {
+    pub(crate) fn listing(&self, name: &str, base_dir: &Path) -> Listing {
         Listing {
             name: self.name.as_deref().unwrap_or(name).to_owned(),
             base_dir: base_dir.to_owned(),
@@ -294,6 +394,27 @@ struct SourceTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "train": "data-*.arrow" }))]
     arrow: Option<BTreeMap<String, Patterns>>,
+    /// The rows of a query over `tables`, for each split, ordered and named by `key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        example = json!({ "train": "SELECT d.id, d.text FROM docs d JOIN meta m ON d.id = m.id WHERE m.score > 0.5" })
+    )]
+    sql: Option<BTreeMap<String, String>>,
+    /// `sql` only, and required there: the columns of the result that order rows and name them.
+    #[serde(default, skip_serializing_if = "no_patterns")]
+    #[schemars(
+        schema_with = "key_schema",
+        example = ["id"],
+        extend("x-default" = "none", "x-type" = "column or list of columns")
+    )]
+    key: Patterns,
+    /// `sql` only: the tables that queries read, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(
+        example = json!({ "docs": { "parquet": "docs-*.parquet" }, "meta": { "csv": "meta.csv" } }),
+        extend("x-default" = "none", "x-type" = "table")
+    )]
+    tables: BTreeMap<String, TableSpec>,
     /// The columns to read and their types.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(
@@ -318,7 +439,11 @@ struct SourceTable {
     name: Option<String>,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+fn no_patterns(patterns: &Patterns) -> bool {
+    patterns.0.is_empty()
+}
+
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -333,11 +458,13 @@ impl TryFrom<SourceTable> for SourceSpec {
             (SourceFormat::Tsv, table.tsv),
             (SourceFormat::Parquet, table.parquet),
             (SourceFormat::Arrow, table.arrow),
+            (SourceFormat::Sql, table.sql.map(queries)),
         ];
         let mut given = formats.into_iter().filter_map(|(format, splits)| Some((format, splits?)));
         let (Some((format, splits)), None) = (given.next(), given.next()) else {
             return Err(
-                "a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet` and `arrow`".to_owned()
+                "a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow` and `sql`"
+                    .to_owned(),
             );
         };
         let splits = splits.into_iter().map(|(split, patterns)| (split, patterns.0)).collect();
@@ -348,8 +475,15 @@ impl TryFrom<SourceTable> for SourceSpec {
             dialect: table.dialect,
             on_bad_row: table.on_bad_row,
             name: table.name,
+            key: table.key.0,
+            tables: table.tables,
         })
     }
+}
+
+/// A query a split, as one pattern.
+fn queries(splits: BTreeMap<String, String>) -> BTreeMap<String, Patterns> {
+    splits.into_iter().map(|(split, query)| (split, Patterns(vec![query]))).collect()
 }
 
 impl From<SourceSpec> for SourceTable {
@@ -364,6 +498,11 @@ impl From<SourceSpec> for SourceTable {
             tsv: of(SourceFormat::Tsv),
             parquet: of(SourceFormat::Parquet),
             arrow: of(SourceFormat::Arrow),
+            sql: of(SourceFormat::Sql).map(|splits| {
+                splits.into_iter().map(|(split, query)| (split, query.0.into_iter().collect())).collect()
+            }),
+            key: Patterns(spec.key),
+            tables: spec.tables,
             columns: spec.columns,
             dialect: spec.dialect,
             on_bad_row: spec.on_bad_row,
@@ -372,9 +511,16 @@ impl From<SourceSpec> for SourceTable {
     }
 }
 
+/// The form of `key`.
+fn key_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" }, "minItems": 1 }]
+    })
+}
+
 /// One pattern, or a list of them.
-#[derive(Clone)]
-struct Patterns(Vec<String>);
+#[derive(Clone, Default)]
+pub(super) struct Patterns(pub(super) Vec<String>);
 
 impl JsonSchema for Patterns {
     fn schema_name() -> Cow<'static, str> {
@@ -461,10 +607,10 @@ mod tests {
 
     #[test]
     fn mistakes_in_the_table_are_explained() {
-        insta::assert_snapshot!(parse_error("name = \"x\""), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet` and `arrow`");
-        insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet` and `arrow`");
+        insta::assert_snapshot!(parse_error("name = \"x\""), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow` and `sql`");
+        insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow` and `sql`");
         insta::assert_snapshot!(parse_error("text = { train = 3 }"), @"invalid type: integer `3`, expected a file pattern or a list of file patterns");
-        insta::assert_snapshot!(parse_error("xls = { train = \"a\" }"), @"unknown field `xls`, expected one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `columns`, `dialect`, `on_bad_row`, `name`");
+        insta::assert_snapshot!(parse_error("xls = { train = \"a\" }"), @"unknown field `xls`, expected one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `sql`, `key`, `tables`, `columns`, `dialect`, `on_bad_row`, `name`");
         insta::assert_snapshot!(parse_error("jsonl = { train = \"a\" }\non_bad_row = \"ignore\""), @"unknown variant `ignore`, expected one of `fail`, `skip`, `set_aside`");
         assert!(
             parse_error("jsonl = { train = \"a\" }\ncolumns = { a = \"str\" }")

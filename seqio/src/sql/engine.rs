@@ -89,6 +89,9 @@ pub(crate) struct Reviewed {
 pub(crate) struct Checked {
     /// The columns of its rows, as the engine has them.
     pub(crate) schema: SchemaRef,
+    /// The tables that it reads, sorted.
+    pub(crate) tables: Vec<String>,
+    /// Whether nothing may be spilled while it runs.
     pub(crate) is_order_sensitive: bool,
 }
 
@@ -107,11 +110,11 @@ impl Engine {
     pub(crate) fn check(&self, sql: &str, review: Review) -> Result<Checked, SqlError> {
         on_large_stack(|| {
             let session = Session::new(self, Join::Hashed)?;
-            let Reviewed { plan, is_order_sensitive } = session.plan(sql, review)?;
+            let (Reviewed { plan, is_order_sensitive }, tables) = session.plan(sql, review)?;
             let schema = Arc::new(plan.schema().as_arrow().clone());
             // Optimizing finds mistakes that planning lets pass, as constants that overflow.
             session.state.optimize(&plan).map_err(SqlError::of_engine)?;
-            Ok(Checked { schema, is_order_sensitive })
+            Ok(Checked { schema, tables, is_order_sensitive })
         })
     }
 
@@ -211,20 +214,24 @@ impl Session {
         Ok(Self { state, pool, stop, tables: engine.tables.keys().cloned().collect() })
     }
 
-    fn plan(&self, sql: &str, review: Review) -> Result<Reviewed, SqlError> {
+    fn plan(&self, sql: &str, review: Review) -> Result<(Reviewed, Vec<String>), SqlError> {
         let statement = one_select(sql)?;
-        self.check_tables(sql, &statement)?;
+        let tables = self.used_tables(sql, &statement)?;
         let plan = block_on(self.state.statement_to_plan(statement))?.map_err(SqlError::of_engine)?;
-        review(plan)
+        Ok((review(plan)?, tables))
     }
 
-    /// Refuses tables that are not declared, with the nearest that is.
-    fn check_tables(&self, sql: &str, statement: &Statement) -> Result<(), SqlError> {
+    /// The tables that a query reads. Those that are not declared are refused, with the nearest that is.
+    fn used_tables(&self, sql: &str, statement: &Statement) -> Result<Vec<String>, SqlError> {
+        let mut used = Vec::new();
         let references = self.state.resolve_table_references(statement).map_err(SqlError::of_engine)?;
         for reference in references {
             let (name, whole) = (reference.table(), reference.to_string());
-            let is_known = self.tables.iter().any(|table| *table == whole);
-            if is_known || self.state.table_functions().contains_key(name) {
+            if self.tables.contains(&whole) {
+                used.push(whole);
+                continue;
+            }
+            if self.state.table_functions().contains_key(name) {
                 continue;
             }
             let found = quoted(&self.tables);
@@ -240,7 +247,9 @@ impl Session {
             };
             return Err(SqlError::Query { problem, place: only_place(sql, name) });
         }
-        Ok(())
+        used.sort();
+        used.dedup();
+        Ok(used)
     }
 
     fn run(
@@ -249,7 +258,7 @@ impl Session {
         review: Review,
         sender: &Sender<Result<RecordBatch, SqlError>>,
     ) -> Result<(), SqlError> {
-        let Reviewed { plan, is_order_sensitive } = self.plan(sql, review)?;
+        let (Reviewed { plan, is_order_sensitive }, _) = self.plan(sql, review)?;
         block_on(async {
             let plan = self.state.create_physical_plan(&plan).await.map_err(SqlError::of_engine)?;
             let mut rows = execute_stream(plan, self.state.task_ctx()).map_err(SqlError::of_engine)?;

@@ -4,7 +4,7 @@ use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 
 use crate::source::SourceError;
-use crate::sql::words::planning_in_words;
+use crate::sql::words::{in_words, sentence};
 use crate::text::{nearest, quoted};
 
 /// Why a query cannot be run, or not to its end.
@@ -73,21 +73,13 @@ impl SqlError {
                 Self::Query { problem: format!("the query cannot be read: {}", sentence(words)), place }
             }
             DataFusionError::SchemaError(schema, _) => {
-                Self::Query { problem: schema_in_words(schema), place }
+                Self::Query { problem: schema_in_words(schema, place.is_some()), place }
             }
-            DataFusionError::Plan(words) => {
-                let words = words.strip_prefix("Error during planning: ").unwrap_or(words);
-                Self::Query { problem: planning_in_words(words), place }
-            }
-            DataFusionError::NotImplemented(words) => {
-                Self::Query { problem: format!("the SQL engine cannot do this: {}", sentence(words)), place }
+            DataFusionError::Plan(_) | DataFusionError::NotImplemented(_) => {
+                Self::Query { problem: in_words(root), place }
             }
             DataFusionError::ResourcesExhausted(_) => Self::Memory { hint: "raise `--memory`" },
-            other => {
-                let text = other.strip_backtrace();
-                let text = text.lines().next().unwrap_or("the engine gave up");
-                Self::Run(sentence(text.strip_prefix("Execution error: ").unwrap_or(text)))
-            }
+            other => Self::Run(in_words(other)),
         }
     }
 
@@ -128,7 +120,7 @@ fn split_place(words: &str) -> (&str, Option<(u64, u64)>) {
     }
 }
 
-fn schema_in_words(error: &SchemaError) -> String {
+fn schema_in_words(error: &SchemaError, has_place: bool) -> String {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
             let name = field.flat_name();
@@ -140,25 +132,17 @@ fn schema_in_words(error: &SchemaError) -> String {
             let near = near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
             format!("there is no column `{name}`, only {}{near}", quoted(names))
         }
-        SchemaError::AmbiguousReference { field } => {
+        SchemaError::AmbiguousReference { field } if has_place => {
             let name = &field.name;
             format!("several tables have a column `{name}`; write `table.{name}`")
+        }
+        // Without a place it is no name that was written.
+        SchemaError::AmbiguousReference { field } => {
+            format!("two columns are called `{}`; give one another name with `AS`", field.name)
         }
         SchemaError::DuplicateQualifiedField { name, .. }
         | SchemaError::DuplicateUnqualifiedField { name } => {
             format!("two columns are called `{name}`; give one another name with `AS`")
         }
-    }
-}
-
-/// Words as part of a sentence: no capital, no full stop.
-pub(super) fn sentence(words: &str) -> String {
-    let words = words.trim().trim_end_matches('.');
-    let mut letters = words.chars();
-    match (letters.next(), letters.next()) {
-        (Some(first), second) if second.is_none_or(|second| !second.is_uppercase()) => {
-            first.to_lowercase().collect::<String>() + &words[first.len_utf8()..]
-        }
-        _ => words.to_owned(),
     }
 }

@@ -5,14 +5,21 @@
 //! columns of a row         + "length(text) > 200 AND lang = 'en'"                     ->   true, false or null
 //! ```
 
-#[allow(dead_code, reason = "until its first users are here")]
 mod engine;
 mod error;
 mod expression;
 mod memory;
+mod order;
 mod query;
+mod sort;
+mod source;
+mod source_table;
 mod table;
 mod words;
 
 pub(crate) use self::expression::{Expression, ExpressionError};
 pub use self::query::{Query, QueryError, QueryRows, QueryTable, QueryTableError, QueryTableRows};
+pub(crate) use self::source::{SqlSource, pin_queries};
+
+#[cfg(test)]
+mod tests;

@@ -94,7 +94,7 @@ pub(crate) fn planning_in_words(words: &str) -> String {
 }
 
 /// The first line, without capital and full stop.
-fn sentence(words: &str) -> String {
+pub(super) fn sentence(words: &str) -> String {
     let line = words.trim().lines().next().unwrap_or_default().trim().trim_end_matches('.');
     let mut chars = line.chars();
     match chars.next() {

@@ -5,8 +5,8 @@
 //! blake3 over the canonical JSON of what decides the bytes of a cache besides the source's data:
 //!
 //! - the format version of the cache;
-//! - of the source: its name (it enters example ids), kind, columns (declared or inferred), `on_bad_row`, and of CSV
-//!   and TSV the dialect;
+//! - of the source: its name (it enters example ids), kind, columns (declared or inferred), `on_bad_row`, of CSV and TSV
+//!   the dialect; of a query its text, its key, and the kinds, dialects and declared columns of its tables;
 //! - the steps above the boundary, in order, each with its settings and its version; of SQL neither blanks nor comments
 //!   that make no difference;
 //! - of each feature: its name, its vocabulary (settings and the hash of the file), whether it is required, and, if a
@@ -33,7 +33,7 @@ use serde_json::{Map, Value, json};
 use crate::feature::FeatureLengths;
 use crate::fingerprint::Fingerprint;
 use crate::preprocess::{CustomSteps, Preprocessor, StepContext, TokenEdit};
-use crate::source::{ColumnSpec, SourceFormat};
+use crate::source::{ColumnSpec, SourceFormat, TableSpec};
 use crate::task::{FeatureSpec, OpenVocabulary, Task, TaskSpec};
 use crate::vocabulary::VocabularySpec;
 
@@ -154,6 +154,20 @@ impl Task {
         // With its defaults, so that it is the same whether they are written or not.
         if let (SourceFormat::Csv | SourceFormat::Tsv, Ok(dialect)) = (source.format, source.csv_dialect()) {
             canonical["dialect"] = json!(dialect);
+        }
+        if source.format == SourceFormat::Sql {
+            // Columns of tables that are not declared follow from the files, as their content does.
+            let table = |(name, table): (&String, &TableSpec)| {
+                let mut entry = json!({ "format": table.format(), "columns": table.columns() });
+                if let Some(dialect) = table.csv_dialect() {
+                    entry["dialect"] = json!(dialect);
+                }
+                (name.clone(), entry)
+            };
+            let queries = source.splits.iter().map(|(split, query)| (split.clone(), query.concat().into()));
+            canonical["sql"] = Value::Object(queries.collect());
+            canonical["key"] = json!(source.key);
+            canonical["tables"] = Value::Object(source.tables.iter().map(table).collect());
         }
         canonical
     }
