@@ -41,6 +41,8 @@ pub(crate) struct Case {
     pub(crate) folder: PathBuf,
     pub(crate) source: &'static str,
     pub(crate) compression: &'static str,
+    /// A query over the files as the table `r`; without it they are the source.
+    pub(crate) query: Option<&'static str>,
     /// What bad records do; without it there are none.
     pub(crate) on_bad_row: Option<&'static str>,
     pub(crate) converter: &'static str,
@@ -86,6 +88,14 @@ const WORDS: &[&str] = &[
     "\"word\"",
 ];
 
+/// Queries whose rows have a key `k`, and always that of the first record.
+const QUERIES: &[&str] = &[
+    "SELECT more AS k, a, b, n FROM r WHERE n < 8",
+    "SELECT r.more AS k, r.a, s.b, r.n FROM r JOIN r AS s ON r.n = s.n AND r.more = s.more",
+    "SELECT min(more) AS k, a, max(b) AS b, CAST(0 AS BIGINT) AS n FROM r GROUP BY a",
+    "SELECT more AS k, a, b, n FROM (SELECT *, row_number() OVER (PARTITION BY n ORDER BY b, more) AS p FROM r) \
+     WHERE p <= 20 OR more = 0",
+];
 /// Steps on the columns `a`, `b` and `n`.
 const RECORD_STEPS: &[&str] = &[
     r#"{ op = "deduplicate", by = "a" }"#,
@@ -120,7 +130,7 @@ impl Record {
     /// A record that every step lets pass.
     fn kept_by_all_steps() -> Self {
         let text = "the beginning of the earth".to_owned();
-        Self { a: text.clone(), b: text, n: 0, is_bad: false }
+        Self { a: text.clone(), b: text, n: 0, more: 0, is_bad: false }
     }
 }
 
@@ -136,8 +146,12 @@ impl Case {
         let is_columnar = matches!(source, "parquet" | "arrow");
         let compression =
             if is_columnar { "" } else { random.pick(&["", "", "", ".gz", ".zst", ".bz2", ".xz"]) };
-        let on_bad_row =
-            if is_columnar { None } else { random.pick(&[None, None, Some("skip"), Some("set_aside")]) };
+        let query = if source == "text" || random.below(4) > 0 { None } else { Some(random.pick(QUERIES)) };
+        let on_bad_row = if is_columnar || query.is_some() {
+            None
+        } else {
+            random.pick(&[None, None, Some("skip"), Some("set_aside")])
+        };
         let steps: &[&str] = if source == "text" { TEXT_STEPS } else { RECORD_STEPS };
         let first_steps = some_of(&mut random, steps);
         let token_steps = some_of(&mut random, TOKEN_STEPS);
@@ -147,6 +161,7 @@ impl Case {
             folder: folder.to_owned(),
             source,
             compression,
+            query,
             on_bad_row,
             converter,
             vocabulary: random.pick(&["byte", "sentencepiece", "sentencepiece"]),
@@ -195,9 +210,9 @@ impl Case {
         steps.filter(|step| step.contains("deduplicate")).count()
     }
 
-    /// The same without steps that compare all examples.
+    /// The same without what looks at all records for one: steps that compare, and queries.
     pub(crate) fn without_comparisons(&self) -> Self {
-        let mut case = self.clone();
+        let mut case = Self { query: None, ..self.clone() };
         for steps in [&mut case.first_steps, &mut case.token_steps] {
             steps.retain(|step| !step.contains("deduplicate"));
         }
@@ -207,7 +222,7 @@ impl Case {
 
     /// Whether the script that lists the records of files can read these.
     pub(crate) fn can_be_listed(&self) -> bool {
-        !matches!(self.source, "parquet" | "arrow")
+        !matches!(self.source, "parquet" | "arrow") && self.query.is_none()
     }
 
     /// The options that say what is streamed.
@@ -263,13 +278,17 @@ impl Case {
             let mut records: Vec<Record> = Vec::new();
             for record in 0..count {
                 records.push(match (number, record) {
-                    (_, 1..) if random.below(5) == 0 => random.pick_from(&records).clone(),
+                    (_, 1..) if random.below(5) == 0 => Record {
+                        more: number as u64 * 1_000_000 + record,
+                        ..random.pick_from(&records).clone()
+                    },
                     // Never only empty or dropped examples: a stream without a row is another test's matter.
                     (0, 0) => Record::kept_by_all_steps(),
                     _ => Record {
                         a: text(random),
                         b: text(random),
                         n: random.below(9),
+                        more: number as u64 * 1_000_000 + record,
                         is_bad: self.on_bad_row.is_some() && random.below(5) == 0,
                     },
                 });
@@ -296,14 +315,21 @@ impl Case {
             features.split(' ').map(|name| format!("{name} = {{ vocabulary = \"v\" }}")).collect();
         let columns = match self.source {
             "text" | "parquet" | "arrow" => "",
-            _ => r#", columns = { a = "string", b = "string", n = "int64" }"#,
+            _ => r#", columns = { a = "string", b = "string", n = "int64", more = "int64" }"#,
         };
         let on_bad_row = self.on_bad_row.map_or(String::new(), |does| format!(", on_bad_row = \"{does}\""));
+        let files = |files: &str| format!("{} = {files}{columns}", self.source);
+        let source = match self.query {
+            None => files(r#"{ train = "data/train-*" }"#),
+            Some(query) => {
+                let table = files(r#""data/train-*""#);
+                format!("sql = {{ train = \"{query}\" }}, key = [\"k\"], tables = {{ r = {{ {table} }} }}")
+            }
+        };
         let mut task = format!(
             "[vocabulary.v]\n{vocabulary}\n\n[task.t]\n\
-             source = {{ {source} = {{ train = \"data/train-*\" }}{columns}{on_bad_row} }}\n\
+             source = {{ {source}{on_bad_row} }}\n\
              features = {{ {features} }}\nshuffle = [{shuffle}]\nsteps = [\n",
-            source = self.source,
             features = features.join(", "),
             shuffle = if self.shuffled { "\"train\"" } else { "" },
         );

@@ -17,6 +17,8 @@ pub(crate) struct Record {
     pub(crate) a: String,
     pub(crate) b: String,
     pub(crate) n: u64,
+    /// No other record has it; no task but a query reads it.
+    pub(crate) more: u64,
     /// Nobody can read it.
     pub(crate) is_bad: bool,
 }
@@ -54,7 +56,7 @@ fn table(source: &str, records: &[Record], random: &mut Random) -> Vec<u8> {
             "a" => a.clone(),
             "b" => b.clone(),
             "n" => record.n.to_string(),
-            _ => "7".to_owned(),
+            _ => record.more.to_string(),
         });
         // A bad one has too few fields.
         content += &fields[..if record.is_bad { 3 } else { 4 }].join(delimiter);
@@ -82,7 +84,8 @@ fn lines(source: &str, records: &[Record], random: &mut Random) -> Vec<u8> {
             ("tsv", false) => write!(content, "{}\t{}\t\"{}", record.n, record.a, record.b).unwrap(),
             (_, true) => content.extend(br#"{"a": "no end"#),
             (_, false) => {
-                let row = serde_json::json!({ "a": record.a, "b": record.b, "n": record.n });
+                let row =
+                    serde_json::json!({ "a": record.a, "b": record.b, "n": record.n, "more": record.more });
                 write!(content, "{row}").unwrap();
             }
         }
@@ -124,11 +127,14 @@ fn compressed(content: &[u8], compression: &str) -> Vec<u8> {
 
 fn batch(records: &[Record]) -> RecordBatch {
     let text = |of: fn(&Record) -> &str| Arc::new(StringArray::from_iter_values(records.iter().map(of)));
-    let numbers = Int64Array::from_iter_values(records.iter().map(|record| record.n as i64));
+    let numbers = |of: fn(&Record) -> u64| {
+        Arc::new(Int64Array::from_iter_values(records.iter().map(|record| of(record) as i64)))
+    };
     RecordBatch::try_from_iter([
         ("a", text(|record| &record.a) as _),
         ("b", text(|record| &record.b) as _),
-        ("n", Arc::new(numbers) as _),
+        ("n", numbers(|record| record.n) as _),
+        ("more", numbers(|record| record.more) as _),
     ])
     .unwrap()
 }

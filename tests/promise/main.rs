@@ -63,7 +63,7 @@ fn threads_and_read_ahead_change_no_row_and_no_byte_of_a_cache() {
 #[test]
 fn an_old_cache_reused_makes_the_bytes_of_a_full_build() {
     for_each_case(9, |case, program| {
-        // A new example may be what old ones are equal to: that is refused in words.
+        // What a new record may do to old ones cannot be reused: that is refused in words.
         let case = &case.without_comparisons();
         let files = case.files();
         let last = files.last().unwrap();
