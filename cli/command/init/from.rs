@@ -396,7 +396,10 @@ mod tests {
     fn paths_are_seen_from_the_task_file() {
         let seen = |file: &str, base: &str| relative(Path::new(file), Path::new(base));
         assert_eq!(seen("/home/me/data/a.txt", "/home/me"), Path::new("data/a.txt"));
-        assert_eq!(seen("/home/me/data/a.txt", "/home/me/p/q"), Path::new("../../data/a.txt"));
+        assert_eq!(
+            seen("/home/me/data/a.txt", "/home/me/p/q"),
+            ["..", "..", "data", "a.txt"].iter().collect::<PathBuf>()
+        );
         assert_eq!(seen("/data/a.txt", "/home/me"), Path::new("/data/a.txt"));
         assert_eq!(escaped("a[1]*.txt"), "a[[]1[]][*].txt");
     }
