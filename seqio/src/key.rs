@@ -88,8 +88,9 @@ impl WrittenKey {
         let mut keys: Vec<Vec<KeyValue>> = vec![Vec::new()];
         for value in values {
             let meanings = value.meanings();
-            let longer =
-                |key: &Vec<KeyValue>, meaning: &KeyValue| [key.as_slice(), &[meaning.clone()]].concat();
+            let longer = |key: &Vec<KeyValue>, meaning: &KeyValue| {
+                [key.as_slice(), std::slice::from_ref(meaning)].concat()
+            };
             keys = keys.iter().flat_map(|key| meanings.iter().map(|meaning| longer(key, meaning))).collect();
         }
         let id = |key: &Vec<KeyValue>| {

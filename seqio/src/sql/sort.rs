@@ -331,7 +331,7 @@ impl Merge {
 
     /// Takes the next batch of a run, if there is one.
     fn refill(&mut self, run: usize) -> Result<(), SqlError> {
-        while let Some(columns) = self.runs[run].batches.next() {
+        for columns in self.runs[run].batches.by_ref() {
             let columns = columns.map_err(arrow_error)?;
             if columns.num_rows() > 0 {
                 let batch = Arc::new(batch(&self.reader.converter, &self.reader.key, columns)?);
