@@ -46,7 +46,7 @@ fn a_mistyped_command_gets_the_nearest_and_exit_code_2() {
     insta::assert_snapshot!(message, @r"
     error: unrecognized subcommand 'strem'
 
-      tip: a similar subcommand exists: 'stream'
+      tip: some similar subcommands exist: 'schema', 'stream'
 
     Usage: seqio [OPTIONS] <COMMAND>
 
