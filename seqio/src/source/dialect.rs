@@ -52,7 +52,7 @@ pub struct Dialect {
     pub trim: bool,
     /// Texts that stand for nulls, in columns of any type. An empty value is a null but in columns of strings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(example = ["NA", "null"], extend("x-default" = "none"))]
+    #[schemars(example = ["NA", "-"], extend("x-default" = "none"))]
     pub nulls: Vec<String>,
 }
 
