@@ -4,7 +4,8 @@
 //! Engine::new({docs, meta}, budget) . run("SELECT …")   ->   batches of at most 512 rows, as they come
 //! ```
 //!
-//! - **One partition, batches of a constant size**: neither the machine nor the budget decides how a query is run.
+//! - **Partitions and batches of a constant number and size**: the machine does not decide how a query is run. It is one
+//!   partition, and two where joins are sorted, which nothing does that depends on an order.
 //! - **A thread with a large stack**: the engine recurses over what a person wrote. Plans never leave such threads.
 //! - **Memory is that of the budget**; what does not fit is spilled. What cannot be spilled, as one side of a hash join,
 //!   is an error of its own kind, so that a caller can try again by sorting.
@@ -191,11 +192,16 @@ impl Session {
             .with_disk_manager_builder(disk)
             .build_arc()
             .map_err(SqlError::of_engine)?;
-        let mut config = SessionConfig::new().with_target_partitions(1).with_batch_size(BATCH_ROWS);
+        // The engine sorts for joins only where there are several partitions to sort; each sorter keeps some batches.
+        let (partitions, most_rows) = match join {
+            Join::Hashed => (1, BATCH_ROWS),
+            Join::Sorted => (2, BATCH_ROWS / 8),
+        };
+        let mut config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(most_rows);
         let options = config.options_mut();
         options.execution.planning_concurrency = 1;
         options.execution.collect_statistics = false;
-        options.execution.sort_spill_reservation_bytes = 4 << 20;
+        options.execution.sort_spill_reservation_bytes = 1 << 20;
         options.optimizer.prefer_hash_join = join == Join::Hashed;
         options.sql_parser.enable_ident_normalization = false;
         options.sql_parser.map_string_types_to_utf8view = false;
@@ -206,7 +212,8 @@ impl Session {
             .with_default_features()
             .build();
         for (name, table) in &engine.tables {
-            let table = EngineTable { table: Arc::clone(table), stop: stop.clone() };
+            let most_rows = if join == Join::Sorted { most_rows } else { usize::MAX };
+            let table = EngineTable { table: Arc::clone(table), stop: stop.clone(), most_rows };
             let name = TableReference::bare(name.as_str());
             let schema = state.schema_for_ref(name.clone()).map_err(SqlError::of_engine)?;
             schema.register_table(name.table().to_owned(), Arc::new(table)).map_err(SqlError::of_engine)?;

@@ -285,10 +285,10 @@ impl SqlSource {
         self.budget.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The engine with a half of a half of the memory: the encoders take one half, the sorter the other quarter.
+    /// The engine with half of the memory. The sorter has a quarter; the encoders begin when the engine is done.
     fn engine(&self, split: &Split) -> Engine {
         let mut budget = self.budget();
-        budget.memory_bytes /= 4;
+        budget.memory_bytes /= 2;
         let table = |name: &String| {
             let table = SourceTable::new(name, self.tables.get(name)?.clone(), &self.base_dir);
             Some((name.clone(), Arc::new(table) as Arc<dyn Table>))

@@ -42,6 +42,11 @@ impl Table for SourceTable {
         Arc::clone(&self.schema)
     }
 
+    fn bytes(&self) -> Option<u64> {
+        let files = self.spec.listing(&self.name, &self.base_dir).files(TABLE).ok()?;
+        Some(files.iter().map(|file| file.bytes).sum())
+    }
+
     fn scan(&self, columns: &[usize]) -> Result<TableRows, SqlError> {
         let wanted: Vec<&str> = columns.iter().map(|&at| self.schema.field(at).name().as_str()).collect();
         let mut spec = self.spec.clone();

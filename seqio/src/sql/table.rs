@@ -4,16 +4,22 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::datasource::TableType;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use crate::sql::engine::Stop;
 use crate::sql::error::SqlError;
@@ -28,6 +34,11 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// All its columns.
     fn schema(&self) -> SchemaRef;
 
+    /// Its size in bytes, about: the smaller side of a join is held in memory.
+    fn bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Its rows from front to back, with the columns at these places, in this order.
     fn scan(&self, columns: &[usize]) -> std::result::Result<TableRows, SqlError>;
 }
@@ -37,6 +48,8 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
 pub(super) struct EngineTable {
     pub(super) table: Arc<dyn Table>,
     pub(super) stop: Stop,
+    /// Batches with more rows are cut.
+    pub(super) most_rows: usize,
 }
 
 impl TableProvider for EngineTable {
@@ -65,13 +78,14 @@ impl TableProvider for EngineTable {
     {
         let all = self.table.schema();
         let columns = projection.cloned().unwrap_or_else(|| (0..all.fields().len()).collect());
-        let (table, stop) = (Arc::clone(&self.table), self.stop.clone());
+        let (table, stop, most_rows) = (Arc::clone(&self.table), self.stop.clone(), self.most_rows);
         Box::pin(async move {
             let schema = Arc::new(all.project(&columns)?);
-            let partition = TablePartition { table, columns, schema: Arc::clone(&schema), stop };
+            let bytes = table.bytes();
+            let partition = TablePartition { table, columns, schema: Arc::clone(&schema), stop, most_rows };
             let scan =
                 StreamingTableExec::try_new(schema, vec![Arc::new(partition)], None, None, false, None)?;
-            Ok(Arc::new(scan) as Arc<dyn ExecutionPlan>)
+            Ok(Arc::new(TableScan { scan: Arc::new(scan), bytes }) as Arc<dyn ExecutionPlan>)
         })
     }
 }
@@ -83,6 +97,7 @@ struct TablePartition {
     columns: Vec<usize>,
     schema: SchemaRef,
     stop: Stop,
+    most_rows: usize,
 }
 
 impl PartitionStream for TablePartition {
@@ -92,15 +107,94 @@ impl PartitionStream for TablePartition {
 
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let stop = self.stop.clone();
+        let most_rows = self.most_rows;
         let external = |error: SqlError| DataFusionError::External(Box::new(error));
         let rows: Box<dyn Iterator<Item = Result<RecordBatch>> + Send> = match self.table.scan(&self.columns)
         {
-            Ok(rows) => Box::new(rows.map(move |batch| {
-                if stop.is_set() { Err(external(SqlError::Stopped)) } else { batch.map_err(external) }
-            })),
+            Ok(rows) => Box::new(
+                rows.map(move |batch| {
+                    if stop.is_set() { Err(external(SqlError::Stopped)) } else { batch.map_err(external) }
+                })
+                .flat_map(move |batch| cut(batch, most_rows)),
+            ),
             Err(error) => Box::new(std::iter::once(Err(external(error)))),
         };
         let stream = futures::stream::iter(rows);
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream))
+    }
+}
+
+/// Pieces of a batch with at most this many rows, each with memory of its own: operators count the memory of what they
+/// hold, and a piece that shares the memory of its batch counts as the whole.
+fn cut(batch: Result<RecordBatch>, most_rows: usize) -> Vec<Result<RecordBatch>> {
+    match batch {
+        Ok(batch) if batch.num_rows() > most_rows => {
+            let rows = u32::try_from(batch.num_rows()).unwrap_or(u32::MAX);
+            let starts = (0..rows).step_by(most_rows);
+            let piece = |start: u32| {
+                let end = rows.min(start.saturating_add(u32::try_from(most_rows).unwrap_or(u32::MAX)));
+                Ok(take_record_batch(&batch, &UInt32Array::from_iter_values(start..end))?)
+            };
+            starts.map(piece).collect()
+        }
+        batch => vec![batch],
+    }
+}
+
+/// The scan of a table that knows about how large the table is.
+#[derive(Debug)]
+struct TableScan {
+    scan: Arc<dyn ExecutionPlan>,
+    bytes: Option<u64>,
+}
+
+impl DisplayAs for TableScan {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TableScan")
+    }
+}
+
+impl ExecutionPlan for TableScan {
+    fn name(&self) -> &'static str {
+        "TableScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.scan.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.scan.execute(partition, context)
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        if let Some(bytes) = self.bytes {
+            statistics.total_byte_size = Precision::Inexact(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        Ok(Arc::new(statistics))
     }
 }
