@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqio::{
@@ -334,6 +334,9 @@ impl ChoiceRecord {
         ranges: &[EncodedRange],
         counters: &Counters<'_>,
     ) -> Result<Self, CacheError> {
+        // Workers that are threads of one process would write the same temporary file.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let inputs = inputs_digest(ranges);
         let (drops, record) = (path.with_extension("drops"), path.with_extension("json"));
         if let Ok(known) = commit::read_checked_json::<Self>(&record)

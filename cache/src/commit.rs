@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -50,19 +51,27 @@ pub(crate) fn create(path: &Path) -> Result<File, CacheError> {
 
 /// Gives a file written under its temporary name its final one.
 pub(crate) fn rename(file: File, path: &Path, durability: Durability) -> Result<(), CacheError> {
-    let temporary = temporary(path);
+    rename_from(file, &temporary(path), path, durability)
+}
+
+fn rename_from(file: File, temporary: &Path, path: &Path, durability: Durability) -> Result<(), CacheError> {
     if durability == Durability::Disk {
-        file.sync_all().map_err(CacheError::io("write", &temporary))?;
+        file.sync_all().map_err(CacheError::io("write", temporary))?;
     }
     drop(file);
-    fs::rename(&temporary, path).map_err(CacheError::io("rename", &temporary))
+    fs::rename(temporary, path).map_err(CacheError::io("rename", temporary))
 }
 
 /// Writes a whole file under its final name.
 pub(crate) fn write(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), CacheError> {
-    let mut file = create(path)?;
-    file.write_all(bytes).map_err(CacheError::io("write", &temporary(path)))?;
-    rename(file, path, durability)
+    // Threads of one process may write the same file, all with the same content.
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let unnumbered = temporary(path);
+    let temporary = unnumbered.with_extension(format!("{number}{TEMPORARY}"));
+    let mut file = File::create(&temporary).map_err(CacheError::io("create", &temporary))?;
+    file.write_all(bytes).map_err(CacheError::io("write", &temporary))?;
+    rename_from(file, &temporary, path, durability)
 }
 
 /// Makes renames in a folder last through a power cut.

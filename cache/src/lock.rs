@@ -20,7 +20,7 @@ use crate::log::{host_name, unix_seconds, utc};
 use crate::share::Share;
 
 /// Others hold a lock for a moment to see whether it is free; that long is waited.
-const PATIENCE: (u32, Duration) = (20, Duration::from_millis(5));
+const PATIENCE: (u32, Duration) = (50, Duration::from_millis(10));
 
 /// Who builds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
