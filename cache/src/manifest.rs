@@ -17,7 +17,7 @@ use crate::stats::SplitStatistics;
 pub const FORMAT_VERSION: u32 = 1;
 
 /// The newest version of the format that this program reads. A cache has it if it uses what is listed at
-/// [`CacheManifest::needed_version`]; all else about the two versions is the same.
+/// `CacheManifest::needed_version`; all else about the two versions is the same.
 pub const NEWEST_FORMAT_VERSION: u32 = 2;
 
 /// The word that says what kind of manifest it is.

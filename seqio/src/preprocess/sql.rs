@@ -12,12 +12,15 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use crate::example::Examples;
-use crate::preprocess::{PreprocessError, column_names};
+use crate::preprocess::PreprocessError;
+#[cfg(feature = "sql")]
+use crate::preprocess::column_names;
 #[cfg(feature = "sql")]
 use crate::sql::{Expression, ExpressionError};
 
 /// An expression of a step, checked against the columns it will see.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "without SQL none is ever made"))]
 pub(crate) struct SqlSetting {
     step: &'static str,
     /// Where it stands in the step's settings, in words: `` `where` ``.
