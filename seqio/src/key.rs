@@ -45,6 +45,7 @@ impl fmt::Display for KeyValue {
 }
 
 /// `id=5, part="a"`.
+#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only SQL makes keys"))]
 pub(crate) fn key_text<'a>(names: &[String], values: impl IntoIterator<Item = &'a KeyValue>) -> String {
     let pairs = names.iter().zip(values).map(|(name, value)| format!("{name}={value}"));
     pairs.collect::<Vec<_>>().join(", ")
