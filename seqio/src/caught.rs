@@ -4,6 +4,7 @@
 //! caught(|| reader.open(file))     Err: the reader panicked; a program's hook need not print anything of it
 //! ```
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,6 +18,11 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> std::thread::Result<T> {
     let done = catch_unwind(AssertUnwindSafe(work));
     CATCHING.set(CATCHING.get() - 1);
     done
+}
+
+/// What a panic says, if it says anything.
+pub(crate) fn words_of(panic: &(dyn Any + Send)) -> Option<&str> {
+    panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }
 
 /// Whether a panic of this thread is caught and becomes an error in words: for the panic hook of a program, which would

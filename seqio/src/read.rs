@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::dataset::OpenExamples;
 use crate::example::Examples;
 use crate::preprocess::PreprocessError;
-use crate::source::{FileRanges, OnBadRow, RawChunk, RawChunks, SourceError, SourceFile, SourceRange};
+use crate::source::{
+    FileRanges, OnBadRow, RawChunk, RawChunks, SliceWindows, SourceError, SourceFile, SourceRange,
+};
 use crate::split::Split;
 use crate::task::Task;
 use crate::text::lines_in_words;
@@ -81,16 +83,22 @@ pub struct SplitReader {
     task: Arc<Task>,
     files: Vec<SourceFile>,
     work: VecDeque<Work>,
-    /// Ordinals that belong to a slice, by file and start of the range; ranges outside it are not there.
-    slice: Option<BTreeMap<(u32, u64), Range<u64>>>,
-    /// Of a slice, the records of every range of the split.
-    counts: BTreeMap<(u32, u64), u64>,
+    /// What belongs to a slice, by file and start of the range; ranges outside it are not there.
+    slice: Option<Arc<BTreeMap<(u32, u64), SliceRange>>>,
     place: ReadPlace,
     chunks: Option<(u32, RawChunks)>,
     stage: ReadStage,
     bad_rows: u64,
     examples_read: u64,
     dropped: BTreeMap<usize, u64>,
+}
+
+/// What of a range belongs to a slice.
+#[derive(Debug)]
+struct SliceRange {
+    /// Records of the file before the range.
+    first_row: u64,
+    ordinals: Range<u64>,
 }
 
 /// What is made of the examples.
@@ -143,6 +151,26 @@ impl fmt::Debug for SplitReader {
     }
 }
 
+/// The ranges of a slice, by file and start.
+fn slice_ranges(slice: SliceWindows) -> BTreeMap<(u32, u64), SliceRange> {
+    let mut first_rows = BTreeMap::new();
+    let mut counts = slice.counts;
+    counts.sort_by_key(|(range, _)| (range.file, range.start));
+    let mut before = (0, 0);
+    for (range, count) in counts {
+        if range.file != before.0 {
+            before = (range.file, 0);
+        }
+        first_rows.insert((range.file, range.start), before.1);
+        before.1 += count;
+    }
+    let of_slice = |(range, ordinals): (SourceRange, Range<u64>)| {
+        let key = (range.file, range.start);
+        (key, SliceRange { first_row: first_rows.get(&key).copied().unwrap_or(0), ordinals })
+    };
+    slice.windows.into_iter().map(of_slice).collect()
+}
+
 impl SplitReader {
     /// Lists the files of a split. A slice counts the records of all of them.
     pub fn new(task: Arc<Task>, split: &Split) -> Result<Self, ReadSplitError> {
@@ -157,17 +185,9 @@ impl SplitReader {
                 FileRanges::Streamed => work.push_back(Work { file: index, range: None }),
             }
         }
-        let mut counts = BTreeMap::new();
         let slice = match split.is_slice() {
             false => None,
-            true => {
-                let slice = source.slice(split, &files)?;
-                let of_ranges = slice.counts.into_iter();
-                counts.extend(of_ranges.map(|(range, count)| ((range.file, range.start), count)));
-                let windows = slice.windows.into_iter();
-                let windows = windows.map(|(range, ordinals)| ((range.file, range.start), ordinals));
-                Some(windows.collect::<BTreeMap<_, _>>())
-            }
+            true => Some(Arc::new(slice_ranges(source.slice(split, &files)?))),
         };
         if let Some(slice) = &slice {
             work.retain(|work| match work.range {
@@ -181,7 +201,6 @@ impl SplitReader {
             files,
             work,
             slice,
-            counts,
             place: ReadPlace::default(),
             chunks: None,
             stage,
@@ -286,7 +305,7 @@ impl SplitReader {
         let wanted = match &self.slice {
             None => 0..u64::MAX,
             Some(slice) => match slice.get(&(range.file, range.start)) {
-                Some(ordinals) => ordinals.clone(),
+                Some(of_slice) => of_slice.ordinals.clone(),
                 None => return Ok(None),
             },
         };
@@ -321,9 +340,7 @@ impl SplitReader {
     fn first_row(&self, range: SourceRange) -> u64 {
         match &self.slice {
             None => self.place.first_row,
-            Some(_) => {
-                self.counts.range((range.file, 0)..(range.file, range.start)).map(|(_, count)| count).sum()
-            }
+            Some(slice) => slice.get(&(range.file, range.start)).map_or(0, |of_slice| of_slice.first_row),
         }
     }
 

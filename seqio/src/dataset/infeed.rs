@@ -11,6 +11,8 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
+use crate::caught::words_of;
+
 /// What dropping the consumer's end does about threads that are at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtDrop {
@@ -143,10 +145,7 @@ impl<T: Send + 'static> Dispatcher<T> {
 
 /// Runs `work`, turning a panic into its message.
 pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
-    })
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| words_of(&*panic).unwrap_or("no message").to_owned())
 }
 
 #[cfg(test)]

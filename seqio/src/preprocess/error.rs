@@ -112,6 +112,12 @@ impl PreprocessError {
         Self::Missing { step, what, names: vec![name.to_owned()], found: column_names(schema) }
     }
 
+    /// One or more missing columns, with what was there instead.
+    pub(crate) fn missing_columns(step: &'static str, names: Vec<String>, schema: &Schema) -> Self {
+        let what = if names.len() == 1 { "column" } else { "columns" };
+        Self::Missing { step, what, names, found: column_names(schema) }
+    }
+
     /// A wrong value in the example of `row`.
     pub fn row(step: &'static str, feature: &str, problem: String, row: &ExampleRow) -> Self {
         let feature = feature.to_owned();

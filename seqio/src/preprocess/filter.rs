@@ -8,8 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray};
-use arrow::compute::{filter_record_batch, prep_null_mask_filter};
+use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Int32Type, SchemaRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,27 +73,17 @@ impl Preprocessor for Filter {
 
     fn apply(&self, examples: Examples, ctx: &StepContext) -> Result<Examples, PreprocessError> {
         let holds = self.prepared(&examples.columns.schema())?.evaluate(&examples)?;
-        let keep = match holds.as_boolean() {
-            holds if holds.null_count() > 0 => prep_null_mask_filter(holds),
-            holds => holds.clone(),
-        };
-        if keep.true_count() == keep.len() {
-            return Ok(examples);
-        }
-        let columns = filter_record_batch(&examples.columns, &keep)?;
+        let keep: Vec<bool> = holds.as_boolean().iter().map(|holds| holds == Some(true)).collect();
         let mut counts = examples.counts.clone();
         for (name, counts) in &mut counts {
             counts.unknown = counts.unknown.saturating_sub(unknown_dropped(name, &examples, &keep, ctx));
         }
-        let mut kept = keep.values().iter();
-        let mut rows = examples.rows;
-        rows.retain(|_| kept.next().unwrap_or(false));
-        Ok(Examples { columns, rows, counts, ..examples })
+        Ok(Examples { counts, ..examples.keep(&keep)? })
     }
 }
 
 /// Unknown ids of a feature in the examples that are dropped: they do not come into the statistics.
-fn unknown_dropped(feature: &str, examples: &Examples, keep: &BooleanArray, ctx: &StepContext) -> u64 {
+fn unknown_dropped(feature: &str, examples: &Examples, keep: &[bool], ctx: &StepContext) -> u64 {
     let unknown = ctx.output_features.get(feature).and_then(|feature| feature.vocabulary.special_ids().unk);
     let (Some(unknown), Some(column)) = (unknown, examples.columns.column_by_name(feature)) else { return 0 };
     let DataType::List(item) = column.data_type() else { return 0 };
@@ -102,7 +91,7 @@ fn unknown_dropped(feature: &str, examples: &Examples, keep: &BooleanArray, ctx:
         return 0;
     }
     let lists = column.as_list::<i32>();
-    let dropped = (0..lists.len()).filter(|&row| !keep.value(row) && lists.is_valid(row));
+    let dropped = (0..lists.len()).filter(|&row| !keep[row] && lists.is_valid(row));
     let of_row = |row: usize| {
         let ids = lists.value(row);
         ids.as_primitive::<Int32Type>().values().iter().filter(|id| **id == unknown).count() as u64

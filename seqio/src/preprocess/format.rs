@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::example::Examples;
 use crate::preprocess::select::computed_field;
 use crate::preprocess::sql::{Prepared, SqlSetting, canonical_sql};
-use crate::preprocess::{PreprocessError, Preprocessor, StepContext, column_names};
+use crate::preprocess::{PreprocessError, Preprocessor, StepContext};
 
 const STEP: &str = "format";
 
@@ -124,13 +124,7 @@ impl Preprocessor for Format {
             }
         }
         if !absent.is_empty() {
-            let what = if absent.len() == 1 { "column" } else { "columns" };
-            return Err(PreprocessError::Missing {
-                step: STEP,
-                what,
-                names: absent,
-                found: column_names(input),
-            });
+            return Err(PreprocessError::missing_columns(STEP, absent, input));
         }
         let expressions = self.expressions(input)?;
         let texts = templates.iter().map(|(column, _)| Arc::new(Field::new(*column, DataType::Utf8, false)));

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
-use crate::preprocess::{PreprocessError, Preprocessor, StepContext, column_names};
+use crate::preprocess::{PreprocessError, Preprocessor, StepContext};
 
 /// Renames columns. A null text becomes the empty text, as in SeqIO; other columns keep their nulls. An empty old name
 /// makes a column of empty texts.
@@ -51,13 +51,7 @@ impl Preprocessor for Rekey {
         names.sort();
         names.dedup();
         if !names.is_empty() {
-            let what = if names.len() == 1 { "column" } else { "columns" };
-            return Err(PreprocessError::Missing {
-                step: self.name(),
-                what,
-                names,
-                found: column_names(input),
-            });
+            return Err(PreprocessError::missing_columns(self.name(), names, input));
         }
         let renamed = self.to_from.iter().filter_map(|(new, old)| {
             if old.is_empty() {

@@ -151,8 +151,7 @@ fn missing<'a>(names: impl Iterator<Item = &'a String>, input: &Schema) -> Resul
     if names.is_empty() {
         return Ok(());
     }
-    let what = if names.len() == 1 { "column" } else { "columns" };
-    Err(PreprocessError::Missing { step: STEP, what, names, found: column_names(input) })
+    Err(PreprocessError::missing_columns(STEP, names, input))
 }
 
 impl Preprocessor for Select {

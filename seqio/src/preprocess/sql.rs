@@ -14,8 +14,6 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use crate::example::Examples;
 use crate::preprocess::PreprocessError;
 #[cfg(feature = "sql")]
-use crate::preprocess::column_names;
-#[cfg(feature = "sql")]
 use crate::sql::{Expression, ExpressionError};
 
 /// An expression of a step, checked against the columns it will see.
@@ -42,12 +40,9 @@ impl SqlSetting {
     ) -> Result<Self, PreprocessError> {
         match Expression::parse(text, columns) {
             Ok(expression) => Ok(Self { step, place, expression }),
-            Err(ExpressionError::Column(name)) => Err(PreprocessError::Missing {
-                step,
-                what: "column",
-                names: vec![name],
-                found: column_names(columns),
-            }),
+            Err(ExpressionError::Column(name)) => {
+                Err(PreprocessError::missing(step, "column", &name, columns))
+            }
             Err(ExpressionError::Problem(problem)) => {
                 Err(PreprocessError::Setting { step, problem: format!("{place}: {problem}") })
             }

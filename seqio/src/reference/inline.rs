@@ -6,8 +6,8 @@
 
 use serde_json::Value;
 
-/// A value on one line. Nulls, which TOML does not have, are left out of tables.
-pub(super) fn inline(value: &Value) -> String {
+/// A value as TOML on one line. Nulls, which TOML does not have, are left out of tables.
+pub fn inline(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
@@ -27,7 +27,8 @@ pub(super) fn inline(value: &Value) -> String {
     }
 }
 
-fn bare_or_quoted(key: &str) -> String {
+/// A key as TOML has it: bare where it can be.
+pub fn bare_or_quoted(key: &str) -> String {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if !key.is_empty() && key.bytes().all(is_bare) { key.to_owned() } else { string(key) }
 }

@@ -18,6 +18,7 @@ mod tests;
 
 use serde::Serialize;
 
+pub use self::inline::{bare_or_quoted, inline};
 pub use self::schema::task_file_schema;
 
 /// Everything a task file can say.

@@ -425,8 +425,10 @@ fn open_vocabulary(known: &Known<VocabularySpec>) -> Result<SharedVocabulary, Bo
 
 fn open_source(name: &str, known: &Known<TaskSpec>, errors: &mut Vec<DefinitionError>) -> Option<Columns> {
     let Known { spec, folder, locator } = known;
-    let opened =
-        spec.source.pin(name, folder).and_then(|pinned| Ok((pinned.open(name, folder)?, pinned.columns)));
+    let opened = spec
+        .source
+        .pin(name, folder)
+        .and_then(|pinned| Ok((pinned.open_pinned(name, folder)?, pinned.columns)));
     let error = match opened {
         Ok((source, columns)) => return Some(Columns::Source { source, columns }),
         Err(error) => error,

@@ -16,7 +16,8 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use crate::source::arrow_file::{ArrowFile, BatchDecoder, MessageAt, StreamNext, Trouble};
 use crate::source::column::ColumnSpec;
-use crate::source::columnar::{CHUNK_BYTES, CHUNK_ROWS, parse_columns, pin_columns, roots, row_number};
+use crate::source::columnar::{chunk_rows, parse_columns, pin_columns, roots, row_number};
+use crate::source::count::add_to_range;
 use crate::source::jsonl::declared_schema;
 use crate::source::listing::Listing;
 use crate::source::{
@@ -171,7 +172,10 @@ impl BatchChunks {
             match std::mem::replace(&mut self.next, Next::End) {
                 Next::Batch(at) if self.is_wanted(range) => match self.decoder.read(&self.opened, at) {
                     Ok(Some(batch)) => {
-                        self.current = Some(Current { given: 0, chunk_rows: chunk_rows(&batch), batch });
+                        let bytes =
+                            batch.columns().iter().map(|column| buffer_bytes(&column.to_data())).sum();
+                        let chunk_rows = chunk_rows(batch.num_rows() as u64, bytes);
+                        self.current = Some(Current { given: 0, chunk_rows, batch });
                         self.advance()?;
                     }
                     Ok(None) => return Err(self.opened.error("a record batch is none".to_owned().into())),
@@ -211,14 +215,6 @@ impl BatchChunks {
         self.ordinal += num_records;
         chunk
     }
-}
-
-/// Rows of a chunk, so that it has about a mebibyte.
-fn chunk_rows(batch: &RecordBatch) -> usize {
-    let bytes: u64 = batch.columns().iter().map(|column| buffer_bytes(&column.to_data())).sum();
-    let bytes = u128::from(bytes.max(1));
-    let rows = batch.num_rows() as u128 * u128::from(CHUNK_BYTES) / bytes;
-    usize::try_from(rows.clamp(1, u128::from(CHUNK_ROWS))).expect("a chunk has at most 1,024 rows")
 }
 
 /// Bytes of an array's buffers, as the file has them or as they were decompressed; dictionaries count for nothing.
@@ -303,10 +299,7 @@ impl DataSource for ArrowSource {
         let mut counts: Vec<(SourceRange, u64)> = Vec::new();
         for (offset, rows) in self.rows_of_batches(&ArrowFile::open(file)?)? {
             let range = self.range_at(index, offset);
-            match counts.last_mut().filter(|(last, _)| *last == range) {
-                Some((_, count)) => *count += rows,
-                None => counts.push((range, rows)),
-            }
+            add_to_range(&mut counts, range, rows);
         }
         Ok(counts)
     }

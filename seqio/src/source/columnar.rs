@@ -27,10 +27,16 @@ use crate::source::{BadRow, ParsedChunk, RawChunk, RawRecords, SourceError, Sour
 use crate::text::{nearest, quoted};
 
 /// A chunk has about this many bytes, as far as the file's own counts tell.
-pub(super) const CHUNK_BYTES: u64 = 1 << 20;
+const CHUNK_BYTES: u64 = 1 << 20;
 
 /// And at most this many rows, for the counts are of encoded bytes: a repeated text counts once.
-pub(super) const CHUNK_ROWS: u64 = 1024;
+const CHUNK_ROWS: u64 = 1024;
+
+/// Rows of a chunk, where `num_rows` rows have `num_bytes` bytes.
+pub(super) fn chunk_rows(num_rows: u64, num_bytes: u64) -> usize {
+    let rows = u128::from(num_rows) * u128::from(CHUNK_BYTES) / u128::from(num_bytes.max(1));
+    usize::try_from(rows.clamp(1, u128::from(CHUNK_ROWS))).expect("a chunk has at most 1,024 rows")
+}
 
 /// Runs a part of a reader of other people's, which may panic on corrupt files.
 pub(super) fn catching<T, E: Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {

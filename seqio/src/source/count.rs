@@ -58,6 +58,14 @@ fn add(counts: &mut Vec<u64>, range: u64, lines: u64) {
     counts[range] += lines;
 }
 
+/// Counts records of a range, which come after those of the ranges before.
+pub(super) fn add_to_range(counts: &mut Vec<(SourceRange, u64)>, range: SourceRange, records: u64) {
+    match counts.last_mut().filter(|(last, _)| *last == range) {
+        Some((_, count)) => *count += records,
+        None => counts.push((range, records)),
+    }
+}
+
 /// The 1-based number of the line that has this ordinal in `range`.
 pub(super) fn line_number(file: &SourceFile, range: SourceRange, ordinal: u64) -> Result<u64, SourceError> {
     // The first line of a range begins after the first line end at or after the byte before the range.

@@ -27,7 +27,7 @@ use crate::source::csv_records::RecordScan;
 use crate::source::dialect::CsvDialect;
 use crate::source::json_columns::{JsonColumn, JsonValue, Misfit};
 use crate::source::record::{BYTE_ORDER_MARK, Line, broken_record};
-use crate::source::{ParsedChunk, RawChunk, RawRecords, SourceError, SourceFile};
+use crate::source::{ParsedChunk, RawChunk, SourceError, SourceFile};
 
 /// One record of a chunk.
 pub(super) struct CsvRecord<'a> {
@@ -54,11 +54,13 @@ pub(super) struct CsvRecords<'a> {
 
 impl<'a> CsvRecords<'a> {
     pub(super) fn new(chunk: &'a RawChunk, dialect: &CsvDialect) -> Self {
-        let bytes: &[u8] = match &chunk.records {
-            RawRecords::Lines(bytes) => bytes,
-            RawRecords::Columns(_) => &[],
-        };
-        Self { chunk, bytes, scan: RecordScan::new(dialect), start: 0, ordinal: chunk.first_ordinal }
+        Self {
+            chunk,
+            bytes: chunk.records.text(),
+            scan: RecordScan::new(dialect),
+            start: 0,
+            ordinal: chunk.first_ordinal,
+        }
     }
 }
 
@@ -212,10 +214,7 @@ pub(super) fn parse_csv(
     file: &SourceFile,
     chunk: &RawChunk,
 ) -> Result<ParsedChunk, SourceError> {
-    let num_bytes = match &chunk.records {
-        RawRecords::Lines(bytes) => bytes.len(),
-        RawRecords::Columns(_) => 0,
-    };
+    let num_bytes = chunk.records.text().len();
     let malformed = |problem: String| SourceError::malformed(&file.path, problem);
     let places = head.places(columns).map_err(malformed)?;
     let mut fields = FieldReader::new(dialect);

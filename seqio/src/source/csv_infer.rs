@@ -13,12 +13,11 @@
 use std::collections::BTreeMap;
 
 use crate::source::column::{ColumnSpec, ScalarType};
-use crate::source::compression::check_name;
 use crate::source::csv::{CsvRecords, FieldReader, parse_csv, truth};
 use crate::source::csv_head::CsvHead;
 use crate::source::csv_records::RecordScan;
 use crate::source::dialect::CsvDialect;
-use crate::source::infer::SAMPLE_RECORDS;
+use crate::source::infer::{SAMPLE_RECORDS, pin_by_records};
 use crate::source::jsonl::declared_schema;
 use crate::source::lines::{Cutting, LineChunks};
 use crate::source::listing::Listing;
@@ -31,29 +30,13 @@ pub(super) fn pin_csv_columns(
     dialect: &CsvDialect,
     declared: &BTreeMap<String, ColumnSpec>,
 ) -> Result<BTreeMap<String, ColumnSpec>, SourceError> {
-    for split in listing.split_names() {
-        for file in listing.files(&split)? {
-            check_name(&file)?;
-            let head = CsvHead::read(&file, dialect, Cutting::csv())?;
-            if declared.is_empty() {
-                if let Some(columns) = infer_columns(&file, dialect, &head)? {
-                    return Ok(columns);
-                }
-            } else if check_declared(&file, dialect, &head, declared)? {
-                return Ok(declared.clone());
-            }
+    pin_by_records(listing, declared, |file| {
+        let head = CsvHead::read(file, dialect, Cutting::csv())?;
+        if declared.is_empty() {
+            return infer_columns(file, dialect, &head);
         }
-    }
-    if declared.is_empty() {
-        return Err(SourceError::Definition {
-            problem: format!(
-                "the files of `{}` hold no records, so its columns cannot be inferred; declare them, as \
-                 `columns = {{ text = \"string\" }}`",
-                listing.name
-            ),
-        });
-    }
-    Ok(declared.clone())
+        Ok(check_declared(file, dialect, &head, declared)?.then(|| declared.clone()))
+    })
 }
 
 /// Infers the columns of a file; `None` if it has no records.

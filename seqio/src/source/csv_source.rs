@@ -13,7 +13,7 @@ use arrow::datatypes::SchemaRef;
 
 use crate::source::column::ColumnSpec;
 use crate::source::compression::check_name;
-use crate::source::count::{count_lines_of_ranges, line_number};
+use crate::source::count::{add_to_range, count_lines_of_ranges, line_number};
 use crate::source::csv::{CsvRecords, parse_csv};
 use crate::source::csv_head::CsvHead;
 use crate::source::csv_records::RecordScan;
@@ -160,10 +160,7 @@ impl DataSource for CsvSource {
         let mut counts: Vec<(SourceRange, u64)> = Vec::new();
         for chunk in self.chunks(file, index, None, Box::new(|_| false))? {
             let chunk = chunk?;
-            match counts.last_mut().filter(|(range, _)| *range == chunk.range) {
-                Some((_, count)) => *count += chunk.num_records,
-                None => counts.push((chunk.range, chunk.num_records)),
-            }
+            add_to_range(&mut counts, chunk.range, chunk.num_records);
         }
         Ok(counts)
     }
@@ -194,23 +191,20 @@ impl DataSource for CsvSource {
             let head = self.head(file)?;
             for chunk in self.chunks(file, index, None, Box::new(|_| false))? {
                 let chunk = chunk?;
-                let found = self.record_ordinals(&head, &chunk).len() as u64;
-                if lines.last().is_none_or(|(range, _)| *range != chunk.range) {
-                    lines.push((chunk.range, 0));
-                    records.push((chunk.range, 0));
-                }
-                if let (Some((_, lines)), Some((_, records))) = (lines.last_mut(), records.last_mut()) {
-                    *lines += chunk.num_records;
-                    *records += found;
-                }
+                add_to_range(&mut lines, chunk.range, chunk.num_records);
+                add_to_range(&mut records, chunk.range, self.record_ordinals(&head, &chunk).len() as u64);
             }
         }
-        let counts: BTreeMap<SourceRange, u64> = records.iter().copied().collect();
+        let counts: BTreeMap<SourceRange, (u64, u64)> = lines
+            .iter()
+            .zip(&records)
+            .map(|(&(range, lines), &(_, records))| (range, (lines, records)))
+            .collect();
         let mut windows = Vec::new();
         for (range, window) in slice_windows(split, &records) {
-            let whole = window == (0..counts.get(&range).copied().unwrap_or(0));
-            let ordinals = if whole {
-                0..lines.iter().find(|(other, _)| *other == range).map_or(0, |(_, lines)| *lines)
+            let (lines, records) = counts.get(&range).copied().unwrap_or_default();
+            let ordinals = if window == (0..records) {
+                0..lines
             } else {
                 self.ordinals(&files[range.file as usize], range, &window)?
             };

@@ -14,13 +14,42 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::source::column::{ColumnSpec, ColumnType, ScalarType};
+use crate::source::compression::check_name;
 use crate::source::jsonl::{JsonTable, is_blank, syntax_error};
 use crate::source::lines::{Cutting, LineChunks};
+use crate::source::listing::Listing;
 use crate::source::record::lines;
 use crate::source::{SourceError, SourceFile, SourceRange};
 
 /// Records that columns are inferred from.
 pub(super) const SAMPLE_RECORDS: usize = 1000;
+
+/// The columns of a source of records, by the first file that has any: `of_file` gives its columns, or `None` if it has no
+/// records. Where no file has any, the declared ones are taken as they are.
+pub(super) fn pin_by_records(
+    listing: &Listing,
+    declared: &BTreeMap<String, ColumnSpec>,
+    of_file: impl Fn(&SourceFile) -> Result<Option<BTreeMap<String, ColumnSpec>>, SourceError>,
+) -> Result<BTreeMap<String, ColumnSpec>, SourceError> {
+    for split in listing.split_names() {
+        for file in listing.files(&split)? {
+            check_name(&file)?;
+            if let Some(columns) = of_file(&file)? {
+                return Ok(columns);
+            }
+        }
+    }
+    if declared.is_empty() {
+        return Err(SourceError::Definition {
+            problem: format!(
+                "the files of `{}` hold no records, so its columns cannot be inferred; declare them, as \
+                 `columns = {{ text = \"string\" }}`",
+                listing.name
+            ),
+        });
+    }
+    Ok(declared.clone())
+}
 
 /// Infers the columns of a file; `None` if it has no records.
 pub(super) fn infer_columns(

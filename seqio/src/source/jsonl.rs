@@ -21,7 +21,7 @@ use crate::example::Examples;
 use crate::source::column::ColumnSpec;
 use crate::source::json_columns::{JsonColumn, JsonValue, Misfit};
 use crate::source::record::{broken_record, lines};
-use crate::source::{ParsedChunk, RawChunk, RawRecords, SourceError, SourceFile};
+use crate::source::{ParsedChunk, RawChunk, SourceError, SourceFile};
 
 /// The Arrow columns of declared ones, sorted by name.
 pub(crate) fn declared_schema(columns: &BTreeMap<String, ColumnSpec>) -> SchemaRef {
@@ -36,10 +36,7 @@ pub(super) fn parse_jsonl(
     file: &SourceFile,
     chunk: &RawChunk,
 ) -> Result<ParsedChunk, SourceError> {
-    let num_bytes = match &chunk.records {
-        RawRecords::Lines(bytes) => bytes.len(),
-        RawRecords::Columns(_) => 0,
-    };
+    let num_bytes = chunk.records.text().len();
     let mut table = JsonTable::new(columns, num_bytes);
     let mut rows = Vec::new();
     let mut bad_rows = Vec::new();
@@ -357,7 +354,7 @@ mod tests {
             first_ordinal: 0,
             num_records: 0,
             first_offset: 0,
-            records: RawRecords::Lines(jsonl.to_vec()),
+            records: crate::source::RawRecords::Lines(jsonl.to_vec()),
             last_of_range: true,
             damage: None,
         };

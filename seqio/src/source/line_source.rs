@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use crate::source::column::ColumnSpec;
 use crate::source::compression::check_name;
 use crate::source::count::{count_lines_of_ranges, line_number};
-use crate::source::infer::{check_declared, infer_columns};
+use crate::source::infer::{check_declared, infer_columns, pin_by_records};
 use crate::source::jsonl::{declared_schema, parse_jsonl};
 use crate::source::lines::{Cutting, LineChunks, file_ranges};
 use crate::source::listing::Listing;
@@ -54,28 +54,12 @@ pub(super) fn pin_jsonl_columns(
     listing: &Listing,
     declared: &BTreeMap<String, ColumnSpec>,
 ) -> Result<BTreeMap<String, ColumnSpec>, SourceError> {
-    for split in listing.split_names() {
-        for file in listing.files(&split)? {
-            check_name(&file)?;
-            if declared.is_empty() {
-                if let Some(columns) = infer_columns(&file, Cutting::default())? {
-                    return Ok(columns);
-                }
-            } else if check_declared(declared, &file, Cutting::default())? {
-                return Ok(declared.clone());
-            }
+    pin_by_records(listing, declared, |file| {
+        if declared.is_empty() {
+            return infer_columns(file, Cutting::default());
         }
-    }
-    if declared.is_empty() {
-        return Err(SourceError::Definition {
-            problem: format!(
-                "the files of `{}` hold no records, so its columns cannot be inferred; declare them, as \
-                 `columns = {{ text = \"string\" }}`",
-                listing.name
-            ),
-        });
-    }
-    Ok(declared.clone())
+        Ok(check_declared(declared, file, Cutting::default())?.then(|| declared.clone()))
+    })
 }
 
 impl DataSource for LineSource {

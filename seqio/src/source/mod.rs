@@ -124,6 +124,16 @@ pub enum RawRecords {
     Columns(RecordBatch),
 }
 
+impl RawRecords {
+    /// The bytes of its lines; none of a columnar file.
+    pub(crate) fn text(&self) -> &[u8] {
+        match self {
+            Self::Lines(bytes) => bytes,
+            Self::Columns(_) => &[],
+        }
+    }
+}
+
 /// A run of whole raw records (about 1 MiB) of one range: cheap to read, still to be parsed.
 #[derive(Clone, Debug)]
 pub struct RawChunk {

@@ -18,9 +18,7 @@ use parquet::basic::{ConvertedType, LogicalType};
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
 use crate::source::column::ColumnSpec;
-use crate::source::columnar::{
-    CHUNK_BYTES, CHUNK_ROWS, catching, parse_columns, pin_columns, roots, row_number,
-};
+use crate::source::columnar::{catching, chunk_rows, parse_columns, pin_columns, roots, row_number};
 use crate::source::jsonl::declared_schema;
 use crate::source::listing::Listing;
 use crate::source::{
@@ -176,10 +174,7 @@ impl GroupChunks {
             .filter(|&leaf| self.roots.contains(&parquet_schema.get_column_root_idx(leaf)))
             .map(|leaf| group.column(leaf).uncompressed_size().max(0))
             .fold(0, i64::saturating_add);
-        let bytes = u64::try_from(bytes).unwrap_or(0).max(1);
-        let rows = (u128::from(num_rows) * u128::from(CHUNK_BYTES) / u128::from(bytes))
-            .clamp(1, u128::from(CHUNK_ROWS));
-        let rows = usize::try_from(rows).expect("a chunk has at most 1,024 rows");
+        let rows = chunk_rows(num_rows, u64::try_from(bytes).unwrap_or(0));
         let mask = ProjectionMask::roots(parquet_schema, self.roots.iter().copied());
         let file = self.opened.file.try_clone().map_err(|error| SourceError::io(&self.source.path, error))?;
         let reader = guarded(&self.source, || {

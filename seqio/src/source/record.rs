@@ -8,7 +8,7 @@
 //! ```
 
 use crate::example::{ExampleId, ExampleRow, Origin};
-use crate::source::{BadRow, RawChunk, RawRecords, SourceFile};
+use crate::source::{BadRow, RawChunk, SourceFile};
 
 /// A mark at the start of a file that says it is UTF-8.
 pub(super) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -27,10 +27,7 @@ pub(super) struct Line<'a> {
 
 /// The lines of a chunk in order; none if the chunk is of a columnar file.
 pub(super) fn lines(chunk: &RawChunk) -> impl Iterator<Item = Line<'_>> {
-    let bytes: &[u8] = match &chunk.records {
-        RawRecords::Lines(bytes) => bytes,
-        RawRecords::Columns(_) => &[],
-    };
+    let bytes = chunk.records.text();
     // Checking a chunk at once is much faster than checking each of its lines; the second is for chunks that fail.
     let whole = str::from_utf8(bytes).ok();
     let mut start = 0;
@@ -74,10 +71,7 @@ impl Line<'_> {
 /// The record at which a damaged stream breaks off.
 pub(super) fn broken_record(chunk: &RawChunk) -> Option<BadRow> {
     let reason = chunk.damage.clone()?;
-    let lines = match &chunk.records {
-        RawRecords::Lines(bytes) => bytes.len() as u64,
-        RawRecords::Columns(_) => 0,
-    };
+    let lines = chunk.records.text().len() as u64;
     let ordinal = chunk.first_ordinal + chunk.num_records.saturating_sub(1);
     Some(BadRow { ordinal, offset: chunk.first_offset + lines, length: 0, reason })
 }
@@ -85,7 +79,7 @@ pub(super) fn broken_record(chunk: &RawChunk) -> Option<BadRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::SourceRange;
+    use crate::source::{RawRecords, SourceRange};
 
     fn chunk(first_offset: u64, bytes: &[u8]) -> RawChunk {
         RawChunk {

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::example::Examples;
 use crate::source::record::{broken_record, lines};
-use crate::source::{ParsedChunk, RawChunk, RawRecords, SourceError, SourceFile};
+use crate::source::{ParsedChunk, RawChunk, SourceError, SourceFile};
 
 /// The one column of a text source.
 pub(super) fn text_schema() -> SchemaRef {
@@ -24,10 +24,7 @@ pub(super) fn parse_text(
     file: &SourceFile,
     chunk: &RawChunk,
 ) -> Result<ParsedChunk, SourceError> {
-    let num_bytes = match &chunk.records {
-        RawRecords::Lines(bytes) => bytes.len(),
-        RawRecords::Columns(_) => 0,
-    };
+    let num_bytes = chunk.records.text().len();
     let num_lines = usize::try_from(chunk.num_records).unwrap_or(0);
     let mut texts = StringBuilder::with_capacity(num_lines, num_bytes);
     let mut rows = Vec::with_capacity(num_lines);

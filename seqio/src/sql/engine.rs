@@ -12,7 +12,6 @@
 //! - **A panic of the engine is an error** like any other.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -34,6 +33,7 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use futures::StreamExt as _;
 
+use crate::caught::{caught, words_of};
 use crate::source::ReadBudget;
 use crate::sql::error::SqlError;
 use crate::sql::memory::WatchedPool;
@@ -126,7 +126,7 @@ impl Engine {
         let (sender, receiver) = bounded(1);
         let sql = sql.to_owned();
         let work = move || {
-            let done = catch_unwind(AssertUnwindSafe(|| session.run(&sql, review, &sender)));
+            let done = caught(|| session.run(&sql, review, &sender));
             let failed = match done {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => error,
@@ -404,8 +404,9 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, SqlError> {
 /// Runs `work` where deep recursion does no harm.
 fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, SqlError> + Send) -> Result<T, SqlError> {
     std::thread::scope(|scope| {
-        let thread = thread_builder().spawn_scoped(scope, work).map_err(|error| no_thread(&error))?;
-        thread.join().unwrap_or_else(|panic| Err(gave_up(&*panic)))
+        let thread =
+            thread_builder().spawn_scoped(scope, || caught(work)).map_err(|error| no_thread(&error))?;
+        thread.join().flatten().unwrap_or_else(|panic| Err(gave_up(&*panic)))
     })
 }
 
@@ -418,7 +419,6 @@ fn no_thread(error: &std::io::Error) -> SqlError {
 }
 
 fn gave_up(panic: &(dyn std::any::Any + Send)) -> SqlError {
-    let words = panic.downcast_ref::<&str>().copied();
-    let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason");
-    SqlError::Run(format!("the SQL engine gave up: {}", words.lines().next().unwrap_or("no reason")))
+    let words = words_of(panic).and_then(|words| words.lines().next()).unwrap_or("no reason");
+    SqlError::Run(format!("the SQL engine gave up: {words}"))
 }

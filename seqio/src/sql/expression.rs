@@ -13,7 +13,6 @@
 //! Names of columns are those of the data, upper and lower case as they stand there; `"quoted"` if they are no words.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
@@ -30,6 +29,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::prelude::SessionConfig;
 
+use crate::caught::{caught, words_of};
 use crate::preprocess::type_name;
 use crate::sql::words::{arrow_in_words, in_words, unknown_column};
 
@@ -134,7 +134,7 @@ impl Expression {
             cast_with_options(&values, &self.data_type, &options).map_err(|error| arrow_in_words(&error))
         };
         // A function of the engine that panics, as on a text too large for memory, fails on its row like any other.
-        catch_unwind(AssertUnwindSafe(evaluate)).unwrap_or_else(|panic| Err(panic_in_words(&*panic)))
+        caught(evaluate).unwrap_or_else(|panic| Err(panic_in_words(&*panic)))
     }
 }
 
@@ -143,8 +143,9 @@ fn on_a_large_stack<T: Send>(
     work: impl FnOnce() -> Result<T, ExpressionError> + Send,
 ) -> Result<T, ExpressionError> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(PLANNING_STACK_BYTES).spawn_scoped(scope, work);
-        match thread.map(std::thread::ScopedJoinHandle::join) {
+        let thread =
+            std::thread::Builder::new().stack_size(PLANNING_STACK_BYTES).spawn_scoped(scope, || caught(work));
+        match thread.map(|thread| thread.join().flatten()) {
             Ok(Ok(done)) => done,
             Ok(Err(panic)) => Err(ExpressionError::Problem(panic_in_words(&*panic))),
             Err(error) => Err(ExpressionError::Problem(format!("no thread to read it in: {error}"))),
@@ -153,9 +154,7 @@ fn on_a_large_stack<T: Send>(
 }
 
 fn panic_in_words(panic: &(dyn std::any::Any + Send)) -> String {
-    let words = panic.downcast_ref::<&str>().copied();
-    let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the SQL engine gave up: {}", words.unwrap_or("it does not say why"))
+    format!("the SQL engine gave up: {}", words_of(panic).unwrap_or("it does not say why"))
 }
 
 /// What names and functions mean. It is the same in every program.

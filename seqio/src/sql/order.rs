@@ -140,7 +140,7 @@ fn settle(node: LogicalPlan, is_order_sensitive: &mut bool) -> EngineResult<Tran
             let mut changed = false;
             let mut expressions = Vec::with_capacity(aggregate.aggr_expr.len());
             for expression in aggregate.aggr_expr {
-                let named = settle_aggregates(expression, &schema, is_order_sensitive)?;
+                let named = settle_calls(expression, &schema, is_order_sensitive)?;
                 changed |= named.transformed;
                 expressions.push(named.data);
             }
@@ -157,7 +157,7 @@ fn settle(node: LogicalPlan, is_order_sensitive: &mut bool) -> EngineResult<Tran
             let schema = Arc::clone(window.input.schema());
             let (mut settled, mut as_they_are) = (Vec::new(), Vec::new());
             for expression in &window.window_expr {
-                let named = settle_windows(expression.clone(), &schema, is_order_sensitive)?;
+                let named = settle_calls(expression.clone(), &schema, is_order_sensitive)?;
                 if named.transformed { settled.push(named.data) } else { as_they_are.push(named.data) }
             }
             if settled.is_empty() {
@@ -220,8 +220,9 @@ fn has_order(data_type: &DataType) -> bool {
     }
 }
 
-/// An aggregate, perhaps inside of an alias, under the name it had.
-fn settle_aggregates(
+/// Settles the aggregates and windows of an expression, perhaps inside of an alias, under the name it had: operators
+/// above name it by what it was called.
+fn settle_calls(
     expression: Expr,
     schema: &DFSchema,
     is_order_sensitive: &mut bool,
@@ -229,17 +230,13 @@ fn settle_aggregates(
     let name = expression.schema_name().to_string();
     let settled = expression.transform_up(|part| match part {
         Expr::AggregateFunction(call) => settle_aggregate(call, schema, is_order_sensitive),
+        Expr::WindowFunction(call) => settle_window(*call, schema, is_order_sensitive),
         other => Ok(Transformed::no(other)),
     })?;
-    Ok(named(settled, name))
-}
-
-/// Operators above name it by what it was called.
-fn named(settled: Transformed<Expr>, name: String) -> Transformed<Expr> {
     if !settled.transformed || settled.data.schema_name().to_string() == name {
-        return settled;
+        return Ok(settled);
     }
-    Transformed::yes(settled.data.alias(name))
+    Ok(Transformed::yes(settled.data.alias(name)))
 }
 
 fn settle_aggregate(
@@ -278,19 +275,6 @@ fn settle_aggregate(
         *is_order_sensitive |= types.iter().any(DataType::is_floating);
     }
     Ok(Transformed::no(Expr::AggregateFunction(call)))
-}
-
-fn settle_windows(
-    expression: Expr,
-    schema: &DFSchema,
-    is_order_sensitive: &mut bool,
-) -> EngineResult<Transformed<Expr>> {
-    let name = expression.schema_name().to_string();
-    let settled = expression.transform_up(|part| match part {
-        Expr::WindowFunction(call) => settle_window(*call, schema, is_order_sensitive),
-        other => Ok(Transformed::no(other)),
-    })?;
-    Ok(named(settled, name))
 }
 
 fn settle_window(

@@ -41,8 +41,7 @@ type RunFile = Arc<dyn SpillFile>;
 /// Takes batches in any order.
 pub(super) struct KeySorter {
     schema: SchemaRef,
-    key: Vec<usize>,
-    converter: RowConverter,
+    keys: Arc<Keys>,
     memory: u64,
     disk: Arc<DiskManager>,
     held: Vec<Batch>,
@@ -51,11 +50,10 @@ pub(super) struct KeySorter {
 }
 
 /// A batch with its keys in a form that compares fast.
-#[derive(Clone)]
 struct Batch {
     columns: RecordBatch,
-    keys: Arc<Rows>,
-    sizes: Arc<Vec<u64>>,
+    keys: Rows,
+    sizes: Vec<u64>,
 }
 
 /// A row of the sorted result.
@@ -116,8 +114,7 @@ impl KeySorter {
         let disk = DiskManagerBuilder::default().with_mode(mode).with_max_temp_directory_size(u64::MAX);
         Ok(Self {
             schema: Arc::clone(schema),
-            key,
-            converter: RowConverter::new(fields).map_err(arrow_error)?,
+            keys: Arc::new(Keys { converter: RowConverter::new(fields).map_err(arrow_error)?, places: key }),
             memory: memory.max(LEAST_MEMORY_BYTES),
             disk: Arc::new(disk.build().map_err(SqlError::of_engine)?),
             held: Vec::new(),
@@ -133,7 +130,7 @@ impl KeySorter {
         if self.held_bytes > 0 && self.held_bytes + bytes > self.memory {
             self.spill()?;
         }
-        let batch = self.batch(columns)?;
+        let batch = self.keys.batch(columns)?;
         // Besides the values: keys, sizes, and the places that are sorted.
         self.held_bytes += bytes + batch.keys.size() as u64 + 40 * batch.sizes.len() as u64;
         self.held.push(batch);
@@ -151,23 +148,15 @@ impl KeySorter {
         }
         while self.runs.len() > MOST_RUNS {
             let first: Vec<RunFile> = self.runs.drain(..MOST_RUNS).collect();
-            let merged = Merge::new(self.reader(), first)?;
+            let merged = Merge::new(Arc::clone(&self.keys), first)?;
             let run = self.write(merged)?;
             self.runs.push(run);
         }
         let runs = std::mem::take(&mut self.runs);
-        Ok(SortedRows { rows: RowsInOrder::Merged(Box::new(Merge::new(self.reader(), runs)?)), last: None })
-    }
-
-    fn batch(&self, columns: RecordBatch) -> Result<Batch, SqlError> {
-        batch(&self.converter, &self.key, columns)
-    }
-
-    /// What reading a run takes.
-    fn reader(&self) -> RunReader {
-        let fields = self.key.iter().map(|&at| SortField::new(self.schema.field(at).data_type().clone()));
-        let converter = RowConverter::new(fields.collect()).expect("one was made of the same columns");
-        RunReader { converter, key: self.key.clone() }
+        Ok(SortedRows {
+            rows: RowsInOrder::Merged(Box::new(Merge::new(Arc::clone(&self.keys), runs)?)),
+            last: None,
+        })
     }
 
     fn spill(&mut self) -> Result<(), SqlError> {
@@ -207,12 +196,20 @@ impl KeySorter {
     }
 }
 
-fn batch(converter: &RowConverter, key: &[usize], columns: RecordBatch) -> Result<Batch, SqlError> {
-    let keys: Vec<ArrayRef> = key.iter().map(|&at| Arc::clone(columns.column(at))).collect();
-    let keys = Arc::new(converter.convert_columns(&keys).map_err(arrow_error)?);
-    let mut sizes = vec![0; columns.num_rows()];
-    columns.columns().iter().for_each(|column| add_sizes(column, &mut sizes));
-    Ok(Batch { columns, keys, sizes: Arc::new(sizes) })
+/// How the keys of rows are compared.
+struct Keys {
+    converter: RowConverter,
+    places: Vec<usize>,
+}
+
+impl Keys {
+    fn batch(&self, columns: RecordBatch) -> Result<Batch, SqlError> {
+        let keys: Vec<ArrayRef> = self.places.iter().map(|&at| Arc::clone(columns.column(at))).collect();
+        let keys = self.converter.convert_columns(&keys).map_err(arrow_error)?;
+        let mut sizes = vec![0; columns.num_rows()];
+        columns.columns().iter().for_each(|column| add_sizes(column, &mut sizes));
+        Ok(Batch { columns, keys, sizes })
+    }
 }
 
 /// Rows of batches in memory, sorted.
@@ -270,15 +267,9 @@ impl Iterator for SortedRows {
     }
 }
 
-/// How batches of runs are made ready.
-struct RunReader {
-    converter: RowConverter,
-    key: Vec<usize>,
-}
-
 /// Sorted runs merged into one order.
 struct Merge {
-    reader: RunReader,
+    keys: Arc<Keys>,
     runs: Vec<Run>,
     heap: BinaryHeap<Reverse<Head>>,
     failed: Option<SqlError>,
@@ -318,8 +309,8 @@ impl PartialEq for Head {
 impl Eq for Head {}
 
 impl Merge {
-    fn new(reader: RunReader, files: Vec<RunFile>) -> Result<Self, SqlError> {
-        let mut merge = Self { reader, runs: Vec::new(), heap: BinaryHeap::new(), failed: None };
+    fn new(keys: Arc<Keys>, files: Vec<RunFile>) -> Result<Self, SqlError> {
+        let mut merge = Self { keys, runs: Vec::new(), heap: BinaryHeap::new(), failed: None };
         for file in files {
             let opened = File::open(path(&file)).map_err(|error| cannot_read(&file, &error))?;
             let batches = StreamReader::try_new(BufReader::new(opened), None).map_err(arrow_error)?;
@@ -334,7 +325,7 @@ impl Merge {
         for columns in self.runs[run].batches.by_ref() {
             let columns = columns.map_err(arrow_error)?;
             if columns.num_rows() > 0 {
-                let batch = Arc::new(batch(&self.reader.converter, &self.reader.key, columns)?);
+                let batch = Arc::new(self.keys.batch(columns)?);
                 self.heap.push(Reverse(Head { row: SortedRow { batch, row: 0 }, run }));
                 break;
             }

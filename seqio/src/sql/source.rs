@@ -18,8 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Int32Type, Int64Type, Schema, SchemaRef};
 
 use crate::example::{ExampleId, ExampleRow, Examples, Origin};
 use crate::key::{KeyValue, key_text};
@@ -67,6 +66,16 @@ struct Split {
     is_order_sensitive: bool,
 }
 
+impl Split {
+    /// What `run` gives of the query. Joins are hashed, and sorted where that takes too much memory: the rows are the same.
+    fn joined<T>(&self, run: impl Fn(Join) -> Result<T, SqlError>) -> Result<T, SqlError> {
+        match run(Join::Hashed) {
+            Err(SqlError::Memory { .. }) if !self.is_order_sensitive => run(Join::Sorted),
+            done => done,
+        }
+    }
+}
+
 /// The definition with the columns of its tables and of its result, once every query has been checked.
 pub(crate) fn pin_queries(spec: &SourceSpec, name: &str, base_dir: &Path) -> Result<SourceSpec, SourceError> {
     let mut pinned = spec.clone();
@@ -110,7 +119,7 @@ pub(crate) fn pin_queries(spec: &SourceSpec, name: &str, base_dir: &Path) -> Res
 }
 
 fn check_queries(pinned: &SourceSpec, base_dir: &Path) -> Result<Vec<(String, Checked)>, SourceError> {
-    let tables = open_tables(&pinned.tables, base_dir, pinned.tables.keys());
+    let tables = open_tables(pinned.tables.iter().map(|(name, table)| (name, table.source())), base_dir);
     let engine = Engine::new(tables, ReadBudget::default());
     let query = |(split, query): (&String, &Vec<String>)| {
         let query = query.first().map_or("", String::as_str);
@@ -120,17 +129,16 @@ fn check_queries(pinned: &SourceSpec, base_dir: &Path) -> Result<Vec<(String, Ch
     pinned.splits.iter().map(query).collect()
 }
 
+/// Tables that are pinned, for the engine.
 fn open_tables<'a>(
-    specs: &BTreeMap<String, crate::source::TableSpec>,
+    tables: impl Iterator<Item = (&'a String, &'a SourceSpec)>,
     base_dir: &Path,
-    names: impl Iterator<Item = &'a String>,
 ) -> BTreeMap<String, Arc<dyn Table>> {
-    names
-        .filter_map(|name| {
-            let table = SourceTable::new(name, specs.get(name)?.source().clone(), base_dir);
-            Some((name.clone(), Arc::new(table) as Arc<dyn Table>))
-        })
-        .collect()
+    let open = |(name, table): (&String, &SourceSpec)| {
+        let table: Arc<dyn Table> = Arc::new(SourceTable::new(name, table.clone(), base_dir));
+        (name.clone(), table)
+    };
+    tables.map(open).collect()
 }
 
 /// An error of a query of this split.
@@ -165,7 +173,7 @@ fn result_columns(schema: &Schema, key: &[String]) -> Result<BTreeMap<String, Co
     let mut columns = BTreeMap::new();
     for field in schema.fields() {
         let name = field.name();
-        let Some(data) = column_type(&plain(field.data_type())) else {
+        let Some(data) = column_type(field.data_type()) else {
             return Err(format!(
                 "column `{name}` is of type {}, which examples cannot have; {}",
                 field.data_type(),
@@ -227,22 +235,6 @@ fn cast_hint(name: &str, data_type: &DataType) -> String {
     }
 }
 
-/// A type of the engine as the sources have it.
-fn plain(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
-        DataType::Dictionary(_, values) => plain(values),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => {
-            DataType::List(Arc::new(Field::new_list_field(plain(item.data_type()), true)))
-        }
-        other => other.clone(),
-    }
-}
-
 impl SqlSource {
     /// Opens a definition whose columns are pinned.
     pub(crate) fn new(pinned: &SourceSpec, name: &str, base_dir: &Path) -> Result<Self, SourceError> {
@@ -289,11 +281,8 @@ impl SqlSource {
     fn engine(&self, split: &Split) -> Engine {
         let mut budget = self.budget();
         budget.memory_bytes /= 2;
-        let table = |name: &String| {
-            let table = SourceTable::new(name, self.tables.get(name)?.clone(), &self.base_dir);
-            Some((name.clone(), Arc::new(table) as Arc<dyn Table>))
-        };
-        Engine::new(split.tables.iter().filter_map(table).collect(), budget)
+        let tables = split.tables.iter().filter_map(|name| self.tables.get_key_value(name));
+        Engine::new(open_tables(tables, &self.base_dir), budget)
     }
 
     /// The places of the key in the schema.
@@ -301,13 +290,9 @@ impl SqlSource {
         self.key.iter().filter_map(|name| self.schema.index_of(name).ok()).collect()
     }
 
-    /// The rows of a split, in order. Joins are hashed, and sorted where that takes too much memory: the rows are the
-    /// same.
+    /// The rows of a split, in order.
     fn sorted(&self, split: &Split) -> Result<SortedRows, SqlError> {
-        match self.sorted_by(split, Join::Hashed) {
-            Err(SqlError::Memory { .. }) if !split.is_order_sensitive => self.sorted_by(split, Join::Sorted),
-            sorted => sorted,
-        }
+        split.joined(|join| self.sorted_by(split, join))
     }
 
     fn sorted_by(&self, split: &Split, join: Join) -> Result<SortedRows, SqlError> {
@@ -340,14 +325,8 @@ impl SqlSource {
         for (name, column) in &self.columns {
             let gone = || SqlError::Run(format!("the result has no column `{name}` any more"));
             let found = batch.column_by_name(name).ok_or_else(gone)?;
-            let wanted = plain(found.data_type());
-            let found = if *found.data_type() == wanted {
-                Arc::clone(found)
-            } else {
-                cast(found, &wanted).map_err(failed)?
-            };
             let mut bad = None;
-            let converted = convert(&found, column.data, &mut |row, reason| {
+            let converted = convert(found, column.data, &mut |row, reason| {
                 bad.get_or_insert((row, reason));
             });
             if let Some((row, reason)) = bad {
@@ -454,11 +433,7 @@ impl DataSource for SqlSource {
             }
             Ok(count)
         };
-        let counted = match count(Join::Hashed) {
-            Err(SqlError::Memory { .. }) if !split.is_order_sensitive => count(Join::Sorted),
-            counted => counted,
-        };
-        let mut left = counted.map_err(|error| in_query(name, &error))?;
+        let mut left = split.joined(count).map_err(|error| in_query(name, &error))?;
         let mut counts = Vec::new();
         let mut start = 0;
         loop {

@@ -58,6 +58,13 @@ pub struct SpecialIds {
     pub unk: Option<i32>,
 }
 
+impl SpecialIds {
+    /// How many of these ids stand for what the vocabulary cannot spell.
+    pub(crate) fn count_unknown(&self, ids: &[i32]) -> u64 {
+        self.unk.map_or(0, |unk| ids.iter().filter(|id| **id == unk).count() as u64)
+    }
+}
+
 /// What happens to text that spells a special token (`<s>`, `<|endoftext|>`, `<extra_id_0>` …).
 ///
 /// Left out, each kind follows the library it comes from: SentencePiece matches user-defined pieces and not control

@@ -215,8 +215,7 @@ impl VocabularySpec {
             Kind::Byte => Ok(Arc::new(ByteVocabulary::new(self.extra_ids, self.reverse_extra_ids)?)),
             Kind::PassThrough(size) => {
                 let own = SpecialIds { pad: 0, eos: None, bos: None, unk: None };
-                let special =
-                    self.named.resolve(own, size.saturating_add(self.extra_ids), std::iter::empty)?;
+                let special = self.named.resolve(own, size.saturating_add(self.extra_ids), Vec::new)?;
                 let (extra_ids, reverse) = (self.extra_ids, self.reverse_extra_ids);
                 Ok(Arc::new(PassThroughVocabulary::new(*size, extra_ids, reverse, special)?))
             }

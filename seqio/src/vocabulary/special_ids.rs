@@ -5,6 +5,8 @@
 //! eos = 2          the id itself
 //! ```
 
+use std::cell::LazyCell;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,16 +54,15 @@ impl NamedIds {
             .filter_map(|(setting, id)| Some((setting, id.as_ref()?)))
     }
 
-    /// `own` with what is named here in its place. `size` bounds ids; `pieces` are all spellings with their ids.
-    pub(crate) fn resolve<'a, P>(
+    /// `own` with what is named here in its place. `size` bounds ids; `pieces` gives all spellings with their ids, and is
+    /// asked only if a piece is named.
+    pub(crate) fn resolve(
         &self,
         own: SpecialIds,
         size: usize,
-        pieces: impl Fn() -> P,
-    ) -> Result<SpecialIds, VocabularyError>
-    where
-        P: Iterator<Item = (&'a str, i32)>,
-    {
+        pieces: impl Fn() -> Vec<(String, i32)>,
+    ) -> Result<SpecialIds, VocabularyError> {
+        let pieces = LazyCell::new(pieces);
         let mut special = own;
         for (setting, id) in self.iter() {
             let id = match id {
@@ -71,10 +72,10 @@ impl NamedIds {
                         format!("there is no id {id}; the vocabulary has ids 0 to {}", size as i64 - 1);
                     return Err(VocabularyError::Setting { setting, problem });
                 }
-                SpecialId::Piece(text) => match pieces().find(|(piece, _)| piece == text) {
-                    Some((_, id)) => id,
+                SpecialId::Piece(text) => match pieces.iter().find(|(piece, _)| piece == text) {
+                    Some((_, id)) => *id,
                     None => {
-                        let hint = nearest(text, pieces().map(|(piece, _)| piece))
+                        let hint = nearest(text, pieces.iter().map(|(piece, _)| piece.as_str()))
                             .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
                         let problem = format!("the vocabulary has no piece `{text}`{hint}");
                         return Err(VocabularyError::Setting { setting, problem });
@@ -90,6 +91,11 @@ impl NamedIds {
         }
         Ok(special)
     }
+}
+
+/// The pieces that a vocabulary of `size` ids can spell, with their ids.
+pub(crate) fn spelled_pieces(size: usize, piece: impl Fn(i32) -> Option<String>) -> Vec<(String, i32)> {
+    (0..size as i32).filter_map(|id| Some((piece(id)?, id))).collect()
 }
 
 /// What SeqIO reads of `ids` before it decodes: ids at or above `size` as UNK if there is one, and nothing after
@@ -129,10 +135,8 @@ impl WithSpecialIds {
             return Ok(inner);
         }
         let size = inner.vocab_size();
-        let pieces: Vec<(String, i32)> =
-            (0..size as i32).filter_map(|id| Some((inner.piece(id)?, id))).collect();
-        let special = named
-            .resolve(inner.special_ids(), size, || pieces.iter().map(|(piece, id)| (piece.as_str(), *id)))?;
+        let pieces = || spelled_pieces(size, |id| inner.piece(id));
+        let special = named.resolve(inner.special_ids(), size, pieces)?;
         Ok(std::sync::Arc::new(Self { inner, special }))
     }
 }

@@ -32,7 +32,7 @@ use crate::caught::caught;
 use crate::example::EncodeCounts;
 use crate::vocabulary::pipeline::{append_ids, encode};
 use crate::vocabulary::sentinels::Sentinels;
-use crate::vocabulary::special_ids::{NamedIds, readable_ids};
+use crate::vocabulary::special_ids::{NamedIds, readable_ids, spelled_pieces};
 use crate::vocabulary::spellings::Spellings;
 use crate::vocabulary::tokenizer_json::Steps;
 use crate::vocabulary::{SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError};
@@ -114,13 +114,8 @@ impl Tiktoken {
         let mut this =
             Self { file, ranks, special_tokens, sentinels, special: own, silent, spellings, pipeline, steps };
 
-        let pieces: Vec<(String, i32)> = match options.named.iter().next() {
-            Some(_) => (0..this.vocab_size() as i32).filter_map(|id| Some((this.piece(id)?, id))).collect(),
-            None => Vec::new(),
-        };
-        this.special = options
-            .named
-            .resolve(own, this.vocab_size(), || pieces.iter().map(|(piece, id)| (piece.as_str(), *id)))?;
+        let pieces = || spelled_pieces(this.vocab_size(), |id| this.piece(id));
+        this.special = options.named.resolve(own, this.vocab_size(), pieces)?;
         let SpecialIds { pad, eos, bos, .. } = this.special;
         this.silent.retain(|id| [Some(pad), eos, bos].contains(&Some(*id)));
         Ok(this)
@@ -242,10 +237,7 @@ impl Vocabulary for Tiktoken {
     fn encode_into(&self, text: &str, ids: &mut Vec<i32>) -> Result<EncodeCounts, VocabularyError> {
         let start = ids.len();
         append_ids(ids, |tokens| encode(&self.pipeline, &self.steps, DAMAGED, text, tokens))?;
-        let unknown = match self.special.unk {
-            Some(unk) => ids[start..].iter().filter(|id| **id == unk).count() as u64,
-            None => 0,
-        };
+        let unknown = self.special.count_unknown(&ids[start..]);
         Ok(EncodeCounts { unknown, special_spellings: self.spellings.count(text) })
     }
 

@@ -25,7 +25,7 @@ use crate::caught::caught;
 use crate::example::EncodeCounts;
 use crate::vocabulary::pipeline::{append_ids, encode};
 use crate::vocabulary::sentinels::{self, Sentinels};
-use crate::vocabulary::special_ids::{NamedIds, readable_ids};
+use crate::vocabulary::special_ids::{NamedIds, readable_ids, spelled_pieces};
 use crate::vocabulary::spellings::Spellings;
 use crate::vocabulary::{SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError};
 
@@ -107,13 +107,8 @@ impl TokenizerJson {
 
         let mut this =
             Self { file, whole, plain, sentinels, own_extra_ids, special: guessed, silent, spellings, steps };
-        let pieces: Vec<(String, i32)> = match options.named.iter().next() {
-            Some(_) => (0..this.vocab_size() as i32).filter_map(|id| Some((this.piece(id)?, id))).collect(),
-            None => Vec::new(),
-        };
-        this.special = options
-            .named
-            .resolve(guessed, this.vocab_size(), || pieces.iter().map(|(piece, id)| (piece.as_str(), *id)))?;
+        let pieces = || spelled_pieces(this.vocab_size(), |id| this.piece(id));
+        this.special = options.named.resolve(guessed, this.vocab_size(), pieces)?;
         let SpecialIds { pad, eos, bos, .. } = this.special;
         this.silent.retain(|id| [Some(pad), eos, bos].contains(&Some(*id)));
         Ok(this)
@@ -161,10 +156,7 @@ impl Vocabulary for TokenizerJson {
     fn encode_into(&self, text: &str, ids: &mut Vec<i32>) -> Result<EncodeCounts, VocabularyError> {
         let start = ids.len();
         append_ids(ids, |tokens| self.encode_tokens(text, tokens))?;
-        let unknown = match self.special.unk {
-            Some(unk) => ids[start..].iter().filter(|id| **id == unk).count() as u64,
-            None => 0,
-        };
+        let unknown = self.special.count_unknown(&ids[start..]);
         Ok(EncodeCounts { unknown, special_spellings: self.spellings.count(text) })
     }
 
