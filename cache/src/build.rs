@@ -16,8 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use seqio::{DataSource, FileRanges, OnBadRow, ReadBudget, Split};
 
-use crate::changes::SOURCE_CHANGED;
-use crate::choose::{Keys, choose};
+use crate::choose::{Chosen, Keys, choose};
 use crate::columns::StoredColumns;
 use crate::commit::{self, Durability};
 use crate::compression::Compression;
@@ -29,7 +28,7 @@ use crate::estimate::{estimate_split, free_bytes};
 use crate::finish::{Unfinished, check_complete, incomplete};
 use crate::input::{BuildInput, SplitPlan};
 use crate::layout::{
-    BUILD_LOG, STAGED, TEMPORARY, VOCABULARY, building_folder, cache_folder, file_name, hex, shard_file,
+    BUILD_LOG, STAGED, TEMPORARY, VOCABULARY, building_folder, cache_folder, file_name, hex, shard_files,
     task_folder, work_folder,
 };
 use crate::log::{BuildLog, RangesDone, SourceStamp, host_name, unix_seconds};
@@ -80,6 +79,24 @@ impl Default for BuildConfig {
 }
 
 impl BuildConfig {
+    /// What a job passes on.
+    pub(crate) fn context<'a>(
+        &'a self,
+        input: &'a dyn BuildInput,
+        columns: &'a StoredColumns,
+        pool: &'a rayon::ThreadPool,
+    ) -> BuildContext<'a> {
+        BuildContext {
+            input,
+            columns,
+            geometry: self.geometry,
+            pool,
+            memory: self.memory_bytes,
+            compression: self.compression.unwrap_or_default(),
+            cancel: &self.cancel,
+        }
+    }
+
     /// Tells a source what reading it may take.
     pub(crate) fn lend_to(&self, source: &dyn DataSource, building: &Path) {
         source.set_budget(&ReadBudget {
@@ -147,15 +164,7 @@ pub(crate) fn build_splits(
     let (mut reports, wanted) = wanted_splits(root, input, splits, config, progress)?;
     if !wanted.is_empty() {
         let pool = thread_pool(config, &folder)?;
-        let context = BuildContext {
-            input,
-            columns: &columns,
-            geometry: config.geometry,
-            pool: &pool,
-            memory: config.memory_bytes,
-            compression: config.compression.unwrap_or_default(),
-            cancel: &config.cancel,
-        };
+        let context = config.context(input, &columns, &pool);
         let job = Job { root, context, config, progress, missing, folder: &folder, started: unix_seconds() };
         for report in job.run(&wanted)? {
             reports.insert(report.split.clone(), report);
@@ -186,7 +195,7 @@ pub(crate) fn wanted_splits(
                     was_fresh: true,
                     ranges: RangesDone::default(),
                     statistics: manifest.statistics.clone(),
-                    duplicates: duplicates_path(manifest, cache.folder()),
+                    duplicates: manifest.duplicates_path(cache.folder()),
                     reused: None,
                     rejects: manifest.rejects_path(cache.folder()),
                     notice,
@@ -195,9 +204,8 @@ pub(crate) fn wanted_splits(
                 reports.insert(name, report);
             }
             Located::Stale { .. } | Located::Missing if wanted.contains(split) => {}
-            Located::Stale { reason } => {
-                let may_reuse =
-                    reason.starts_with(SOURCE_CHANGED) && !split.is_slice() && config.reuse.is_none();
+            Located::Stale { reason, same_definition } => {
+                let may_reuse = same_definition && !split.is_slice() && config.reuse.is_none();
                 let hint = match may_reuse {
                     true => "; `--reuse auto` would take over what is as it was",
                     false => "",
@@ -256,10 +264,6 @@ fn other_form(cache: &Cache, split: &str, wanted: Option<Compression>) -> Option
     ))
 }
 
-fn duplicates_path(split: &SplitManifest, folder: &Path) -> Option<PathBuf> {
-    split.duplicates.as_ref().map(|file| folder.join(&file.path))
-}
-
 /// The columns of a task's cache, with one for keys if its source has them.
 pub(crate) fn stored_columns(input: &dyn BuildInput) -> Result<StoredColumns, CacheError> {
     let columns = StoredColumns::new(&input.cached_schema(), &input.vocab_sizes())?;
@@ -306,17 +310,17 @@ impl Job<'_> {
                 splits
                     .iter()
                     .zip(&old)
-                    .map(|(split, old)| self.split(plan(split)?, old.as_ref(), &building, &staged))
+                    .map(|(split, old)| self.split(plan(split)?, None, old.as_ref(), &building, &staged))
                     .collect::<Result<_, CacheError>>()?
             }
             Missing::Refuse => {
                 let plans: Vec<SplitPlan> = splits.iter().map(plan).collect::<Result<_, CacheError>>()?;
-                check_complete(self.context, &plans, &building, self.progress)?;
-                plans.into_iter().map(|plan| self.split(plan, None, &building, &staged)).collect::<Result<
-                    _,
-                    CacheError,
-                >>(
-                )?
+                let chosen = check_complete(self.context, &plans, &building, self.progress)?;
+                plans
+                    .into_iter()
+                    .zip(chosen)
+                    .map(|(plan, chosen)| self.split(plan, Some(chosen), None, &building, &staged))
+                    .collect::<Result<_, CacheError>>()?
             }
         };
         commit::remove(&building.join(TEMPORARY))?;
@@ -328,7 +332,7 @@ impl Job<'_> {
                 folder: target.clone(),
                 was_fresh: false,
                 ranges: built.ranges,
-                duplicates: duplicates_path(&built.manifest, &target),
+                duplicates: built.manifest.duplicates_path(&target),
                 rejects: built.manifest.rejects_path(&target),
                 statistics: built.manifest.statistics,
                 reused: built.reused,
@@ -353,9 +357,11 @@ impl Job<'_> {
         Ok(old)
     }
 
+    /// Makes a split of what is missing, or, with choices made already, of what workers have encoded.
     fn split(
         &self,
         plan: SplitPlan,
+        chosen: Option<Chosen>,
         old: Option<&Cache>,
         building: &Path,
         staged: &Path,
@@ -372,24 +378,21 @@ impl Job<'_> {
             let (files, bytes) = (plan.files.len() as u64, plan.source_bytes());
             Counters::new(self.progress, input.task(), &name, None, files, bytes)
         };
-        let keys = match self.missing {
-            Missing::Encode => Keys::All,
-            Missing::Refuse => Keys::None,
-        };
-        let chosen = match choose(self.context, &plan, &work, keys, counters)? {
-            Ok(chosen) => chosen,
-            Err(jobs) => return Err(incomplete(input, &[Unfinished { plan: &plan, work, jobs }])),
-        };
-        let (rows, counters) = (&chosen.rows, counters());
-        let encoded = match self.missing {
-            Missing::Encode => {
-                encode_split(self.context, &plan, rows, old.as_ref(), &counters, &chosen.choices)?
+        let missing = |jobs| incomplete(input, &[Unfinished { plan: &plan, work: work.clone(), jobs }]);
+        let (chosen, counters, encoded) = match chosen {
+            None => {
+                let chosen = choose(self.context, &plan, &work, Keys::All, counters)?.map_err(missing)?;
+                let counters = counters();
+                let (rows, choices) = (&chosen.rows, &chosen.choices);
+                let encoded = encode_split(self.context, &plan, rows, old.as_ref(), &counters, choices)?;
+                (chosen, counters, encoded)
             }
-            Missing::Refuse => match encoded_split(self.context, &plan, rows, &counters)? {
-                Ok(encoded) => encoded,
-                // Something is damaged that looked whole.
-                Err(jobs) => return Err(incomplete(input, &[Unfinished { plan: &plan, work, jobs }])),
-            },
+            Some(chosen) => {
+                let counters = counters();
+                let encoded = encoded_split(self.context, &plan, &chosen.rows, &counters)?;
+                // Something may be damaged that looked whole.
+                (chosen, counters, encoded.map_err(missing)?)
+            }
         };
         let shuffled = input.is_shuffled(split.name());
         let (shards, mut statistics) =
@@ -481,15 +484,13 @@ impl Job<'_> {
     /// Removes what earlier jobs staged and this one does not use.
     fn drop_strangers(&self, staged: &Path, built: &[BuiltSplit]) -> Result<(), CacheError> {
         let shards = built.iter().flat_map(|built| &built.manifest.shards);
-        let shard_files = shards.flat_map(|shard| {
-            ["arrow", "lengths", "sums"].map(|ending| shard_file(staged, &shard.name, ending))
-        });
+        let shards = shards.flat_map(|shard| shard_files(staged, &shard.name));
         let others = built.iter().flat_map(|built| {
-            [duplicates_path(&built.manifest, staged), built.manifest.rejects_path(staged)]
+            [built.manifest.duplicates_path(staged), built.manifest.rejects_path(staged)]
                 .into_iter()
                 .flatten()
         });
-        let ours: BTreeSet<PathBuf> = shard_files.chain(others).collect();
+        let ours: BTreeSet<PathBuf> = shards.chain(others).collect();
         for entry in fs::read_dir(staged).map_err(CacheError::io("read", staged))? {
             let path = entry.map_err(CacheError::io("read", staged))?.path();
             if !ours.contains(&path) {

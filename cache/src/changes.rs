@@ -100,17 +100,17 @@ pub(crate) enum Look {
     Outside,
 }
 
-/// Compares a split's sources with those a cache was made from.
+/// Compares a split's sources, whose files these are now, with those a cache was made from.
 pub(crate) fn source_state(
     cache: &Cache,
     input: &dyn BuildInput,
     split: &Split,
+    files: &[SourceFile],
     look: Look,
 ) -> Result<SourceState, CacheError> {
     let Some(source) = input.source().map(Arc::as_ref) else { return Ok(SourceState::Absent) };
     let name = split.to_string();
     let entry: &SplitManifest = &cache.manifest().splits[&name];
-    let files = files_now(input, split)?;
     if files.is_empty() && !entry.files.is_empty() {
         return Ok(SourceState::Absent);
     }
@@ -121,7 +121,7 @@ pub(crate) fn source_state(
     let log = cache.log();
     let stamps = log.as_ref().and_then(|log| log.sources.get(&name));
     let mut unsure = Vec::new();
-    for (index, file) in (0u32..).zip(&files) {
+    for (index, file) in (0u32..).zip(files) {
         match entry.files.iter().find(|known| known.name == file.name) {
             None => change(&file.name, FileChange::New, None, Some(file.bytes)),
             Some(_) if stamps.is_some_and(|stamps| stamps.contains(&SourceStamp::of(file))) => {}

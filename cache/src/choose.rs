@@ -14,9 +14,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seqio::{
@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::commit::{self, Durability};
 use crate::encode::{BuildContext, EncodedRange, Extent, ranges_in_order, read_split};
 use crate::error::CacheError;
+use crate::hashed::HashedFile;
 use crate::input::{RangeKey, ReadJob, SplitPlan};
 use crate::layout::hex;
 use crate::parts::{Check, RangeParts, committed_parts, unfinished_jobs};
@@ -246,12 +247,12 @@ impl Pass for KeysPass<'_> {
         records.sort_unstable();
         let file = format!("{stem}.keys");
         let path = work.join(&file);
-        let mut writer = Hashed::create(&path)?;
+        let mut writer = HashedFile::create(&path)?;
         for record in &records {
             writer.write_all(record).map_err(CacheError::io("write", &path))?;
         }
         let rows = records.len() as u64;
-        let (bytes, blake3) = writer.commit(&path, Durability::Process)?;
+        let (bytes, blake3) = writer.commit(Durability::Process)?;
         Ok(RunEntry { file, bytes, rows, blake3 })
     }
 }
@@ -264,41 +265,6 @@ impl PassBatch for Vec<KeyRecord> {
     fn memory(&self) -> u64 {
         // Twice: once as they came, once sorted.
         2 * (self.len() * size_of::<KeyRecord>()) as u64
-    }
-}
-
-/// A file that is hashed while it is written, under its temporary name.
-pub(crate) struct Hashed {
-    file: BufWriter<fs::File>,
-    hasher: blake3::Hasher,
-    bytes: u64,
-}
-
-impl Hashed {
-    pub(crate) fn create(path: &Path) -> Result<Self, CacheError> {
-        let file = BufWriter::with_capacity(1 << 16, commit::create(path)?);
-        Ok(Self { file, hasher: blake3::Hasher::new(), bytes: 0 })
-    }
-
-    /// Gives the file its name; says how long it is, and its hash.
-    pub(crate) fn commit(self, path: &Path, durability: Durability) -> Result<(u64, String), CacheError> {
-        let file =
-            self.file.into_inner().map_err(|error| CacheError::io("write", path)(error.into_error()))?;
-        commit::rename(file, path, durability)?;
-        Ok((self.bytes, hex(self.hasher.finalize().as_bytes())))
-    }
-}
-
-impl Write for Hashed {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write_all(bytes)?;
-        self.hasher.update(bytes);
-        self.bytes += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
     }
 }
 
@@ -334,9 +300,6 @@ impl ChoiceRecord {
         ranges: &[EncodedRange],
         counters: &Counters<'_>,
     ) -> Result<Self, CacheError> {
-        // Workers that are threads of one process would write the same temporary file.
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let inputs = inputs_digest(ranges);
         let (drops, record) = (path.with_extension("drops"), path.with_extension("json"));
         if let Ok(known) = commit::read_checked_json::<Self>(&record)
@@ -352,9 +315,9 @@ impl ChoiceRecord {
             memory_bytes: context.memory,
             stop: Arc::clone(context.cancel),
         };
-        let mut out = Hashed::create(&drops)?;
+        let mut out = HashedFile::create(&drops)?;
         let counts = find_duplicates(runs, &scratch, &mut out).map_err(failed)?;
-        let (_, blake3) = out.commit(&drops, Durability::Process)?;
+        let (_, blake3) = out.commit(Durability::Process)?;
         let made = Self {
             inputs,
             compared: counts.compared,

@@ -1,7 +1,7 @@
 //! Nothing half-written is ever found under its final name.
 //!
 //! ```text
-//! write `x.1f2e3d4c.tmp` -> (fsync) -> rename to `x` -> (fsync of the folder)
+//! write `x.1f2e3d4c-0.tmp` -> (fsync) -> rename to `x` -> (fsync of the folder)
 //! ```
 //!
 //! Spills are renamed without an fsync: they carry checksums, so one that a power cut has torn is found and redone.
@@ -32,46 +32,65 @@ pub(crate) enum Durability {
 /// The ending of a file while it is written.
 pub(crate) const TEMPORARY: &str = ".tmp";
 
-/// The name of a file while it is written: another one in each process, so that a worker that was thought dead writes
-/// into nobody else's.
-pub(crate) fn temporary(path: &Path) -> PathBuf {
-    static PROCESS: LazyLock<String> = LazyLock::new(|| {
-        hex(&blake3::hash(format!("{} {}", host_name(), std::process::id()).as_bytes()).as_bytes()[..4])
-    });
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}{TEMPORARY}", *PROCESS));
-    PathBuf::from(name)
+/// A file while it is written, under a name of its own: a worker that was thought dead writes into nobody else's file, nor
+/// do two threads that make the same one.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    file: File,
+    temporary: PathBuf,
+    path: PathBuf,
 }
 
-/// Creates the temporary file of `path`.
-pub(crate) fn create(path: &Path) -> Result<File, CacheError> {
-    let temporary = temporary(path);
-    File::create(&temporary).map_err(CacheError::io("create", &temporary))
-}
-
-/// Gives a file written under its temporary name its final one.
-pub(crate) fn rename(file: File, path: &Path, durability: Durability) -> Result<(), CacheError> {
-    rename_from(file, &temporary(path), path, durability)
-}
-
-fn rename_from(file: File, temporary: &Path, path: &Path, durability: Durability) -> Result<(), CacheError> {
-    if durability == Durability::Disk {
-        file.sync_all().map_err(CacheError::io("write", temporary))?;
+impl NewFile {
+    /// Begins the file that will be called `path`.
+    pub(crate) fn create(path: &Path) -> Result<Self, CacheError> {
+        static PROCESS: LazyLock<String> = LazyLock::new(|| {
+            hex(&blake3::hash(format!("{} {}", host_name(), std::process::id()).as_bytes()).as_bytes()[..4])
+        });
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}-{}{TEMPORARY}", *PROCESS, NEXT.fetch_add(1, Ordering::Relaxed)));
+        let temporary = PathBuf::from(name);
+        let file = File::create(&temporary).map_err(CacheError::io("create", &temporary))?;
+        Ok(Self { file, temporary, path: path.to_owned() })
     }
-    drop(file);
-    fs::rename(temporary, path).map_err(CacheError::io("rename", temporary))
+
+    /// Where it is now.
+    pub(crate) fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// What it will be called.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives it its name.
+    pub(crate) fn commit(self, durability: Durability) -> Result<(), CacheError> {
+        let Self { file, temporary, path } = self;
+        if durability == Durability::Disk {
+            file.sync_all().map_err(CacheError::io("write", &temporary))?;
+        }
+        drop(file);
+        fs::rename(&temporary, path).map_err(CacheError::io("rename", &temporary))
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// Writes a whole file under its final name.
 pub(crate) fn write(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), CacheError> {
-    // Threads of one process may write the same file, all with the same content.
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let unnumbered = temporary(path);
-    let temporary = unnumbered.with_extension(format!("{number}{TEMPORARY}"));
-    let mut file = File::create(&temporary).map_err(CacheError::io("create", &temporary))?;
-    file.write_all(bytes).map_err(CacheError::io("write", &temporary))?;
-    rename_from(file, &temporary, path, durability)
+    let mut file = NewFile::create(path)?;
+    file.write_all(bytes).map_err(CacheError::io("write", file.temporary()))?;
+    file.commit(durability)
 }
 
 /// Makes renames in a folder last through a power cut.
@@ -160,10 +179,10 @@ mod tests {
     fn a_file_appears_under_its_name_only_when_it_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.arrow");
-        let mut file = create(&path).unwrap();
+        let mut file = NewFile::create(&path).unwrap();
         file.write_all(b"half").unwrap();
         assert!(!path.exists());
-        rename(file, &path, Durability::Disk).unwrap();
+        file.commit(Durability::Disk).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"half");
     }
 }

@@ -6,19 +6,22 @@
 //!
 //! The result is, to the byte, what a build in that form makes. A job that is stopped leaves the cache as it was.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use crate::build::BuildConfig;
+use crate::build::{BuildConfig, thread_pool};
 use crate::columns::StoredColumns;
 use crate::commit;
 use crate::compression::Compression;
 use crate::error::CacheError;
 use crate::estimate::free_bytes;
-use crate::layout::{MANIFEST, cache_fingerprint, converting_folder, is_cache_folder, lock_file, shard_file};
+use crate::layout::{
+    MANIFEST, cache_fingerprint, converting_folder, is_cache_folder, lock_file, shard_file, shard_files,
+};
 use crate::lock::BuildLock;
 use crate::manifest::{CacheManifest, ShardEntry, SplitManifest};
 use crate::store::{Cache, CacheDir, folder_bytes, remove_folder};
@@ -127,9 +130,7 @@ struct Conversion<'a> {
 impl Conversion<'_> {
     fn run(&self, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<(), CacheError> {
         self.copy_others()?;
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.config.threads.max(1)).build().map_err(
-            |error| CacheError::io("start threads for", self.beside)(std::io::Error::other(error)),
-        )?;
+        let pool = thread_pool(self.config, self.beside)?;
         let mut manifest = CacheManifest::clone(self.cache.manifest());
         let shards = manifest.splits.values().flat_map(|split| &split.shards);
         let (done, total) = (AtomicU64::new(0), shards.map(|shard| shard.batches).sum());
@@ -149,13 +150,9 @@ impl Conversion<'_> {
     /// Copies what is the same in both forms.
     fn copy_others(&self) -> Result<(), CacheError> {
         let shards = self.cache.manifest().splits.values().flat_map(|split| &split.shards);
-        let shards: Vec<PathBuf> = shards
-            .flat_map(|shard| {
-                ["arrow", "lengths", "sums"]
-                    .map(|ending| shard_file(self.cache.folder(), &shard.name, ending))
-            })
-            .collect();
-        let keep = |path: &Path| !shards.iter().any(|shard| shard == path) && !path.ends_with(MANIFEST);
+        let shards: BTreeSet<PathBuf> =
+            shards.flat_map(|shard| shard_files(self.cache.folder(), &shard.name)).collect();
+        let keep = |path: &Path| !shards.contains(path) && !path.ends_with(MANIFEST);
         copy_folder(self.cache.folder(), self.beside, &keep)
     }
 

@@ -11,9 +11,10 @@ use std::path::Path;
 use seqio::Position;
 use serde::{Deserialize, Serialize};
 
-use crate::choose::{Chosen, ChosenStep, Hashed};
+use crate::choose::{Chosen, ChosenStep};
 use crate::commit::Durability;
 use crate::error::CacheError;
+use crate::hashed::HashedFile;
 use crate::input::SplitPlan;
 use crate::layout::duplicates_file;
 use crate::manifest::DuplicatesFile;
@@ -74,7 +75,7 @@ pub(crate) fn tell_duplicates(
     }
     let name = duplicates_file(&plan.split.to_string());
     let path = staged.join(&name);
-    let mut out = Hashed::create(&path)?;
+    let mut out = HashedFile::create(&path)?;
     let mut lines = 0;
     let mut all = Vec::new();
     for step in &chosen.steps {
@@ -94,7 +95,7 @@ pub(crate) fn tell_duplicates(
         }
         all.push(statistics);
     }
-    let (bytes, blake3) = out.commit(&path, Durability::Disk)?;
+    let (bytes, blake3) = out.commit(Durability::Disk)?;
     Ok((Some(DuplicatesFile { path: name, lines, bytes, blake3 }), all))
 }
 

@@ -6,19 +6,20 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use seqio::{Split, Task};
+use seqio::{SourceFile, Split, Task};
 use serde::Serialize;
 
-use crate::changes::{Look, SourceChange, SourceState, source_state};
+use crate::changes::{Look, SourceChange, SourceState, files_now, source_state};
 use crate::compression::Compression;
 use crate::difference::{Difference, differences};
 use crate::error::CacheError;
 use crate::input::BuildInput;
 use crate::layout::{building_fingerprint, task_folder};
 use crate::manifest::CacheManifest;
-use crate::store::{Cache, CacheDir, CacheState, cache_folders, short_fingerprint};
+use crate::roster::Roster;
+use crate::store::{Cache, CacheDir, cache_folders, folders, short_fingerprint, works};
 
 /// How the caches of a task stand to its definition and sources as they are now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -120,16 +121,15 @@ impl CacheDir {
 
     fn unfinished(&self, input: &dyn BuildInput) -> Result<Vec<UnfinishedBuild>, CacheError> {
         let folder = task_folder(self.root(), input.task());
-        let of_task = |path: &Path| path.parent() == Some(&folder);
-        let builds = self.list()?.into_iter().filter(|info| of_task(&info.folder));
         let wanted = short_fingerprint(input);
-        let build = |info: crate::store::CacheInfo| {
-            let CacheState::Unfinished { splits, running, .. } = info.state else { return None };
-            let name = info.folder.file_name()?.to_str()?.to_owned();
-            let matches = building_fingerprint(&name) == Some(wanted.as_str());
-            Some(UnfinishedBuild { folder: info.folder, matches, running, splits })
+        let build = |path: PathBuf| {
+            let fingerprint = building_fingerprint(path.file_name()?.to_str()?)?;
+            let running = Roster { folder: &folder, fingerprint }.is_at_work();
+            let (matches, splits) = (fingerprint == wanted, works(&path));
+            Some(UnfinishedBuild { matches, running, splits, folder: path })
         };
-        Ok(builds.filter_map(build).collect())
+        let builds = folders(&folder, |name| building_fingerprint(name).is_some())?;
+        Ok(builds.into_iter().filter_map(build).collect())
     }
 }
 
@@ -142,19 +142,25 @@ fn all_splits(input: &dyn BuildInput, caches: &[Cache]) -> Vec<Split> {
 
 fn explain_split(input: &dyn BuildInput, split: &Split, caches: &[Cache]) -> Result<SplitCaches, CacheError> {
     let name = split.to_string();
+    let files = files_now(input, split)?;
     let holding = caches.iter().filter(|cache| cache.manifest().splits.contains_key(&name));
     let mut caches =
-        holding.map(|cache| explain_cache(input, split, cache)).collect::<Result<Vec<_>, _>>()?;
+        holding.map(|cache| explain_cache(input, split, &files, cache)).collect::<Result<Vec<_>, _>>()?;
     caches.sort_by_key(|cache| (!cache.matches, !cache.definition.is_empty()));
     Ok(SplitCaches { up_to_date: caches.iter().any(|cache| cache.matches), split: name, caches })
 }
 
-fn explain_cache(input: &dyn BuildInput, split: &Split, cache: &Cache) -> Result<ExplainedCache, CacheError> {
+fn explain_cache(
+    input: &dyn BuildInput,
+    split: &Split,
+    files: &[SourceFile],
+    cache: &Cache,
+) -> Result<ExplainedCache, CacheError> {
     let manifest = cache.manifest();
     let definition = definition_changes(input, manifest);
     let other_source = definition.iter().any(|difference| difference.part == "source");
     let look = if other_source { Look::Outside } else { Look::All };
-    let state = source_state(cache, input, split, look)?;
+    let state = source_state(cache, input, split, files, look)?;
     let sources_absent = state == SourceState::Absent;
     let sources = match state {
         SourceState::Different(changes) => changes,

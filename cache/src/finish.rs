@@ -28,14 +28,16 @@ pub(crate) struct Unfinished<'a> {
     pub(crate) jobs: Vec<ReadJob>,
 }
 
-/// An error that names what workers still owe of any split, as far as records and sizes tell.
+/// The choices of each split, if nothing is missing as far as records and sizes tell; else an error that names what
+/// workers still owe of any split.
 pub(crate) fn check_complete(
     context: BuildContext<'_>,
     plans: &[SplitPlan],
     building: &Path,
     progress: &dyn BuildProgress,
-) -> Result<(), CacheError> {
+) -> Result<Vec<Chosen>, CacheError> {
     let mut splits = Vec::new();
+    let mut all_chosen = Vec::new();
     for plan in plans {
         let name = plan.split.to_string();
         let work = building.join(work_folder(&name));
@@ -45,16 +47,18 @@ pub(crate) fn check_complete(
             Counters::new(progress, context.input.task(), &name, None, files, bytes)
         };
         let jobs = match choose(context, plan, &work, Keys::None, counters)? {
-            Ok(Chosen { rows, .. }) => {
-                let done = committed_parts(context.pool, plan, &rows, None, Check::Sizes)?;
-                unfinished_jobs(plan, &rows, &done, None)
+            Ok(chosen) => {
+                let done = committed_parts(context.pool, plan, &chosen.rows, None, Check::Sizes)?;
+                let jobs = unfinished_jobs(plan, &chosen.rows, &done, None);
+                all_chosen.push(chosen);
+                jobs
             }
             Err(missing_keys) => missing_keys,
         };
         splits.push(Unfinished { plan, work, jobs });
     }
     match splits.iter().all(|split| split.jobs.is_empty()) {
-        true => Ok(()),
+        true => Ok(all_chosen),
         false => Err(incomplete(context.input, &splits)),
     }
 }

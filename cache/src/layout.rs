@@ -141,6 +141,11 @@ pub(crate) fn shard_file(folder: &Path, stem: &str, ending: &str) -> PathBuf {
     folder.join(format!("{stem}.{ending}"))
 }
 
+/// The paths of a shard's three files.
+pub(crate) fn shard_files(folder: &Path, stem: &str) -> [PathBuf; 3] {
+    ["arrow", "lengths", "sums"].map(|ending| shard_file(folder, stem, ending))
+}
+
 /// The name of the file of a split's bad records: `train.rejects.jsonl`.
 pub fn rejects_file(split: &str) -> String {
     format!("{}.rejects.jsonl", file_name(split))

@@ -31,6 +31,7 @@ mod error;
 mod estimate;
 mod explain;
 mod finish;
+mod hashed;
 mod input;
 mod lanes;
 mod layout;

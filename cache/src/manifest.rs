@@ -184,12 +184,22 @@ impl ShardEntry {
 impl RejectsEntry {
     /// The path of the file in a cache's folder, if it is as it was written.
     pub(crate) fn checked(&self, folder: &Path) -> Result<PathBuf, CacheError> {
-        let path = folder.join(&self.name);
-        if hash_file(&path)? != self.blake3 {
-            return Err(CacheError::damaged(&path, "its hash is not that in the manifest"));
-        }
-        Ok(path)
+        checked(folder.join(&self.name), &self.blake3)
     }
+}
+
+impl DuplicatesFile {
+    /// The path of the file in a cache's folder, if it is as it was written.
+    pub(crate) fn checked(&self, folder: &Path) -> Result<PathBuf, CacheError> {
+        checked(folder.join(&self.path), &self.blake3)
+    }
+}
+
+fn checked(path: PathBuf, blake3: &str) -> Result<PathBuf, CacheError> {
+    if hash_file(&path)? != blake3 {
+        return Err(CacheError::damaged(&path, "its hash is not that in the manifest"));
+    }
+    Ok(path)
 }
 
 impl CacheManifest {
@@ -258,6 +268,11 @@ impl SplitManifest {
     /// The file of its bad records, if they are set aside, in the cache's folder.
     pub fn rejects_path(&self, folder: &Path) -> Option<PathBuf> {
         Some(folder.join(&self.rejects.as_ref()?.name))
+    }
+
+    /// The file that lists its duplicates, if a step looks for any, in the cache's folder.
+    pub fn duplicates_path(&self, folder: &Path) -> Option<PathBuf> {
+        Some(folder.join(&self.duplicates.as_ref()?.path))
     }
 
     /// Number of examples.

@@ -23,7 +23,7 @@ use crate::input::{RangeKey, ReadJob, SplitPlan};
 use crate::log::modified_ns;
 use crate::rejects::RejectsSpill;
 use crate::share::OwnShare;
-use crate::spill::RunEntry;
+use crate::spill::{RunEntry, hash_file};
 use crate::stats::BAD_ROWS_KEPT;
 
 /// A source file as it was when something was read from it.
@@ -178,16 +178,9 @@ impl PartRecord {
     fn reuse(path: &Path, work: &Path, files: &[SourceFile], check: Check) -> Option<Self> {
         let record: Self = commit::read_checked_json(path).ok()?;
         let file = files.iter().find(|file| file.name == record.file.name)?;
-        let run = record.run.as_ref().is_none_or(|run| match check {
-            Check::Sizes => run.has_its_size(work),
-            Check::Bytes => run.is_whole(work),
-        });
-        let rejects = record.rejects.as_ref().is_none_or(|rejects| match check {
-            Check::Sizes => rejects.has_its_size(work),
-            Check::Bytes => rejects.is_whole(work),
-        });
-        let whole = run && rejects;
-        (FileState::of(file) == record.file && whole).then_some(record)
+        let good = record.run.as_ref().is_none_or(|run| run.is_good(work, check))
+            && record.rejects.as_ref().is_none_or(|rejects| rejects.is_good(work, check));
+        (FileState::of(file) == record.file && good).then_some(record)
     }
 }
 
@@ -250,6 +243,14 @@ pub(crate) enum Check {
     Sizes,
     /// By their content; what is no good any more is deleted.
     Bytes,
+}
+
+impl Check {
+    /// Whether a file is there as it was written, as far as is looked.
+    pub(crate) fn passes(self, path: &Path, bytes: u64, blake3: &str) -> bool {
+        let has_its_size = fs::metadata(path).is_ok_and(|metadata| metadata.len() == bytes);
+        has_its_size && (self == Self::Sizes || hash_file(path).is_ok_and(|hash| hash == blake3))
+    }
 }
 
 /// The parts that earlier jobs committed and that are still good: of all the split, or of a worker's share of it.

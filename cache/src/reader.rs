@@ -120,7 +120,7 @@ impl CachedSplit {
 
     /// The file that tells what was dropped as a duplicate, if steps of the task look for duplicates.
     pub fn duplicates_file(&self) -> Option<PathBuf> {
-        self.split_manifest().duplicates.as_ref().map(|file| self.folder().join(&file.path))
+        self.split_manifest().duplicates_path(self.folder())
     }
 
     /// The name of a source file that an [`Origin`] names by its index.

@@ -9,8 +9,8 @@
 //! merged depends on the source alone.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -20,9 +20,10 @@ use serde::{Deserialize, Serialize};
 use crate::commit::{self, Durability};
 use crate::encode::{Encoded, EncodedRange};
 use crate::error::CacheError;
+use crate::hashed::HashedFile;
 use crate::layout::{hex, rejects_file};
 use crate::manifest::RejectsEntry;
-use crate::spill::hash_file;
+use crate::parts::Check;
 
 /// What was set aside of a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,15 +54,9 @@ impl RejectsSpill {
         Ok(Some(Self { file, chunks: sizes.collect(), blake3: hex(blake3::hash(&bytes).as_bytes()) }))
     }
 
-    /// Whether the file is there, as far as its size tells.
-    pub(crate) fn has_its_size(&self, work: &Path) -> bool {
-        let bytes = self.chunks.values().sum::<u64>();
-        fs::metadata(work.join(&self.file)).is_ok_and(|metadata| metadata.len() == bytes)
-    }
-
     /// Whether the file is as it was written.
-    pub(crate) fn is_whole(&self, work: &Path) -> bool {
-        self.has_its_size(work) && hash_file(&work.join(&self.file)).is_ok_and(|hash| hash == self.blake3)
+    pub(crate) fn is_good(&self, work: &Path, check: Check) -> bool {
+        check.passes(&work.join(&self.file), self.chunks.values().sum(), &self.blake3)
     }
 }
 
@@ -85,9 +80,7 @@ pub(crate) fn write_rejects(
 ) -> Result<RejectsEntry, CacheError> {
     let name = rejects_file(split);
     let path = folder.join(&name);
-    let failed = CacheError::io("write", &path);
-    let file = commit::create(&path)?;
-    let mut writer = HashedWriter { inner: BufWriter::new(file), hasher: blake3::Hasher::new(), bytes: 0 };
+    let mut writer = HashedFile::create(&path)?;
     let mut records = 0;
     let mut old = match &encoded.old_rejects {
         Some(path) => Some(OldRejects::open(path)?),
@@ -107,10 +100,8 @@ pub(crate) fn write_rejects(
                 .map_err(CacheError::io("write", &path))
         })?;
     }
-    let HashedWriter { inner, hasher, bytes } = writer;
-    let file = inner.into_inner().map_err(|error| failed(error.into_error()))?;
-    commit::rename(file, &path, Durability::Disk)?;
-    Ok(RejectsEntry { name, records, bytes, blake3: hex(hasher.finalize().as_bytes()) })
+    let (bytes, blake3) = writer.commit(Durability::Disk)?;
+    Ok(RejectsEntry { name, records, bytes, blake3 })
 }
 
 /// The bad records of a range in order: the ordinal of each in it, and its JSON.
@@ -177,25 +168,5 @@ impl OldRejects {
             self.next += 1;
         }
         Ok(())
-    }
-}
-
-/// Hashes what is written.
-struct HashedWriter<W> {
-    inner: W,
-    hasher: blake3::Hasher,
-    bytes: u64,
-}
-
-impl<W: Write> Write for HashedWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.inner.flush()
     }
 }

@@ -172,9 +172,7 @@ pub(crate) fn piece_bytes(plan: &SplitPlan, job: ReadJob) -> u64 {
 /// How much work a piece is.
 fn weight(plan: &SplitPlan, job: ReadJob) -> u64 {
     let bytes = piece_bytes(plan, job).max(1);
-    let name = &plan.file(job.file).name;
-    let is_compressed = [".gz", ".zst", ".bz2", ".xz"].iter().any(|ending| name.ends_with(ending));
-    if is_compressed { bytes.saturating_mul(COMPRESSED_WEIGHT) } else { bytes }
+    if plan.file(job.file).is_compressed() { bytes.saturating_mul(COMPRESSED_WEIGHT) } else { bytes }
 }
 
 #[cfg(test)]
@@ -199,11 +197,9 @@ mod tests {
 
     /// Files with known ranges of 64 bytes, and with `None` streamed ones.
     fn plan(files: &[(u64, bool)]) -> SplitPlan {
-        let source_files = files.iter().enumerate().map(|(index, &(bytes, is_streamed))| SourceFile {
-            path: PathBuf::new(),
-            name: format!("{index}{}", if is_streamed { ".gz" } else { "" }),
-            bytes,
-            modified_ns: 0,
+        let source_files = files.iter().enumerate().map(|(index, &(bytes, is_streamed))| {
+            let name = format!("{index}{}", if is_streamed { ".gz" } else { "" });
+            SourceFile { path: PathBuf::from(&name), name, bytes, modified_ns: 0 }
         });
         let ranges = (0u32..).zip(files).map(|(file, &(bytes, is_streamed))| match is_streamed {
             true => FileRanges::Streamed,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use seqio::{DataSource, Definition, SourceFile};
 
+use crate::changes::SOURCE_CHANGED;
 use crate::digest::{RESULT, digest_like, digest_without_reading};
 use crate::error::CacheError;
 use crate::log::SourceStamp;
@@ -42,7 +43,7 @@ impl Cache {
             return Ok(if needs_none { SourcesNow::Same } else { SourcesNow::Absent });
         }
         let different =
-            |words: String| Ok(SourcesNow::Different { reason: format!("the source changed: {words}") });
+            |words: String| Ok(SourcesNow::Different { reason: format!("{SOURCE_CHANGED}{words}") });
         let mut source = None;
         for ((index, stamp), file) in (0u32..).zip(stamps).zip(&found) {
             let Some(file) = file else {

@@ -18,6 +18,7 @@ use crate::commit::Durability;
 use crate::error::CacheError;
 use crate::layout::hex;
 use crate::old_run::OldRun;
+use crate::parts::Check;
 use crate::rows::{BatchFill, Geometry, Pick, PickSource, SpillBatch, Target, gather};
 use crate::table::Table;
 use crate::writer::TableWriter;
@@ -37,14 +38,9 @@ pub(crate) struct RunEntry {
 }
 
 impl RunEntry {
-    /// Whether the file is there, as far as its size tells.
-    pub(crate) fn has_its_size(&self, work: &Path) -> bool {
-        fs::metadata(work.join(&self.file)).is_ok_and(|metadata| metadata.len() == self.bytes)
-    }
-
     /// Whether the file is as it was written.
-    pub(crate) fn is_whole(&self, work: &Path) -> bool {
-        self.has_its_size(work) && hash_file(&work.join(&self.file)).is_ok_and(|hash| hash == self.blake3)
+    pub(crate) fn is_good(&self, work: &Path, check: Check) -> bool {
+        check.passes(&work.join(&self.file), self.bytes, &self.blake3)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use seqio::Split;
 
-use crate::changes::{self, Look, SourceState, source_state};
+use crate::changes::{self, Look, SourceState, files_now, source_state};
 use crate::commit;
 use crate::difference::first_few;
 use crate::error::CacheError;
@@ -97,8 +97,15 @@ pub enum Found {
 /// Where a split is cached.
 #[derive(Debug)]
 pub(crate) enum Located {
-    Fresh { cache: Cache, notice: Option<String> },
-    Stale { reason: String },
+    Fresh {
+        cache: Cache,
+        notice: Option<String>,
+    },
+    /// `same_definition`: only the source is another.
+    Stale {
+        reason: String,
+        same_definition: bool,
+    },
     Missing,
 }
 
@@ -156,8 +163,9 @@ impl CacheDir {
             }
         }
         let mut reason = None;
+        let files = if same_definition.is_empty() { Vec::new() } else { files_now(input, split)? };
         for cache in same_definition {
-            match source_state(&cache, input, split, Look::Enough)? {
+            match source_state(&cache, input, split, &files, Look::Enough)? {
                 SourceState::Same => return Ok(Located::Fresh { cache, notice: None }),
                 SourceState::Absent => {
                     let notice = format!(
@@ -170,7 +178,7 @@ impl CacheDir {
             }
         }
         if let Some(reason) = reason {
-            return Ok(Located::Stale { reason });
+            return Ok(Located::Stale { reason, same_definition: true });
         }
         let latest = other_definition
             .into_iter()
@@ -179,7 +187,7 @@ impl CacheDir {
             Some(cache) => {
                 let changes = definition_changes(input, &cache.manifest);
                 let words = first_few(changes.into_iter().map(|change| change.words));
-                Located::Stale { reason: format!("the definition changed: {words}") }
+                Located::Stale { reason: format!("the definition changed: {words}"), same_definition: false }
             }
             None => Located::Missing,
         })
@@ -190,7 +198,7 @@ impl CacheDir {
             Located::Fresh { cache, notice } => {
                 Found::Fresh { split: Box::new(cache.split(&split.to_string())?), notice }
             }
-            Located::Stale { reason } => Found::Stale { reason },
+            Located::Stale { reason, .. } => Found::Stale { reason },
             Located::Missing => Found::Missing,
         })
     }
@@ -255,6 +263,11 @@ pub(crate) fn remove_folder(folder: &Path) -> Result<(), CacheError> {
 
 /// The finished caches of a task.
 pub(crate) fn cache_folders(task: &Path) -> Result<Vec<PathBuf>, CacheError> {
+    folders(task, is_cache_folder)
+}
+
+/// What of a task's folder has such a name, sorted.
+pub(crate) fn folders(task: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, CacheError> {
     let entries = match fs::read_dir(task) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -263,7 +276,7 @@ pub(crate) fn cache_folders(task: &Path) -> Result<Vec<PathBuf>, CacheError> {
     let mut folders = Vec::new();
     for entry in entries {
         let entry = entry.map_err(CacheError::io("read", task))?;
-        if entry.file_name().to_str().is_some_and(is_cache_folder) {
+        if entry.file_name().to_str().is_some_and(&is_wanted) {
             folders.push(entry.path());
         }
     }
@@ -309,7 +322,7 @@ fn list_folder(folder: &Path, found: &mut Vec<CacheInfo>) -> Result<(), CacheErr
 }
 
 /// The splits that a building folder has spills of.
-fn works(building: &Path) -> Vec<String> {
+pub(crate) fn works(building: &Path) -> Vec<String> {
     let entries = fs::read_dir(building).into_iter().flatten().flatten();
     let mut splits: Vec<String> = entries
         .filter(|entry| entry.file_name() != STAGED)

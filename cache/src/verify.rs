@@ -11,7 +11,6 @@ use crate::layout::{BUILD_LOG, MANIFEST, hex, shard_file};
 use crate::log::BuildLog;
 use crate::manifest::{CacheManifest, ShardEntry};
 use crate::pieces::{Pieces, pieces_file};
-use crate::spill::hash_file;
 use crate::table::Table;
 use crate::writer::{Sums, sum};
 
@@ -93,11 +92,9 @@ pub fn verify(folder: &Path, progress: &(dyn Fn(u64) + Sync)) -> VerifyReport {
         }
     }
     for file in manifest.splits.values().filter_map(|split| split.duplicates.as_ref()) {
-        let path = folder.join(&file.path);
-        match hash_file(&path) {
-            Ok(hash) if hash == file.blake3 => report.bytes += file.bytes,
-            Ok(_) => report.problems.push(Problem::new(&path, None, "its hash is not that in the manifest")),
-            Err(error) => report.problems.push(Problem::of(&path, &error)),
+        match file.checked(folder) {
+            Ok(_) => report.bytes += file.bytes,
+            Err(error) => report.problems.push(Problem::of(&folder.join(&file.path), &error)),
         }
     }
     for rejects in manifest.splits.values().filter_map(|split| split.rejects.as_ref()) {

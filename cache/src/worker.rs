@@ -88,33 +88,24 @@ pub(crate) fn build_share(
     let roster = Roster { folder: &folder, fingerprint: &fingerprint };
     let _lock = roster.join(share, config.take_over)?;
 
-    let (fresh, wanted) = wanted_splits(root, input, splits, config, progress)?;
-    let mut reports = Vec::new();
+    let (fresh, _) = wanted_splits(root, input, splits, config, progress)?;
     let pool = thread_pool(config, &folder)?;
-    let context = BuildContext {
-        input,
-        columns: &columns,
-        geometry: config.geometry,
-        pool: &pool,
-        memory: config.memory_bytes,
-        compression: config.compression.unwrap_or_default(),
-        cancel: &config.cancel,
-    };
+    let context = config.context(input, &columns, &pool);
     let building = folder.join(building_folder(input.fingerprint().as_bytes()));
     config.lend_to(input.needed_source()?, &building);
     let worker = Worker { context, config, progress, roster, share };
-    for split in splits {
+    let report = |split: &Split| {
         let name = split.to_string();
-        reports.push(match fresh.get(&name) {
+        match fresh.get(&name) {
             Some(cached) => {
                 let cached_in = Some(cached.folder.clone());
-                SplitShareReport { split: name, cached_in, ..SplitShareReport::default() }
+                Ok(SplitShareReport { split: name, cached_in, ..SplitShareReport::default() })
             }
-            None if wanted.contains(split) => worker.split(split, &building)?,
-            None => continue,
-        });
-    }
-    Ok(ShareReport { share, splits: reports })
+            None => worker.split(split, &building),
+        }
+    };
+    let splits = splits.iter().map(report).collect::<Result<_, CacheError>>()?;
+    Ok(ShareReport { share, splits })
 }
 
 struct Worker<'a> {

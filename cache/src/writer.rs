@@ -7,7 +7,6 @@
 //!                                then the checksums of head, tail and lengths file
 //! ```
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +15,7 @@ use arrow::datatypes::Schema;
 use arrow::ipc::writer::FileWriter;
 
 use crate::columns::StoredColumns;
-use crate::commit::{self, Durability, temporary};
+use crate::commit::{self, Durability, NewFile};
 use crate::compression::Compression;
 use crate::error::CacheError;
 use crate::layout::{hex, shard_file};
@@ -111,8 +110,7 @@ impl Sums {
 /// An Arrow IPC file being written under its temporary name.
 pub(crate) struct TableWriter {
     arrow: FileWriter<Vec<u8>>,
-    file: File,
-    path: PathBuf,
+    file: NewFile,
     position: u64,
     checksums: Checksums,
     sums: Sums,
@@ -130,8 +128,7 @@ enum Checksums {
 
 /// A file whose bytes are written, still under its temporary name.
 pub(crate) struct WrittenTable {
-    file: File,
-    path: PathBuf,
+    file: NewFile,
     pub(crate) bytes: u64,
     pub(crate) checksum: Option<[u8; 32]>,
     pub(crate) sums: Sums,
@@ -159,10 +156,9 @@ impl TableWriter {
         checksums: Checksums,
         compression: Compression,
     ) -> Result<Self, CacheError> {
-        let file = commit::create(path)?;
+        let file = NewFile::create(path)?;
         let arrow = FileWriter::try_new_with_options(Vec::new(), schema, compression.write_options()?)?;
-        let mut writer =
-            Self { arrow, file, path: path.to_owned(), position: 0, checksums, sums: Sums::default() };
+        let mut writer = Self { arrow, file, position: 0, checksums, sums: Sums::default() };
         writer.sums.head = writer.put()?.1;
         Ok(writer)
     }
@@ -185,14 +181,13 @@ impl TableWriter {
         let end = self.put()?;
         if self.sums.batches.is_empty() {
             // Without a batch the whole file is its head.
-            self.sums.head = sum_of_file(&temporary(&self.path))?;
+            self.sums.head = sum_of_file(self.file.temporary())?;
             self.sums.tail = sum(b"");
         } else {
             self.sums.tail = end.1;
         }
         Ok(WrittenTable {
             file: self.file,
-            path: self.path,
             bytes: self.position,
             checksum: match self.checksums {
                 Checksums::Whole(hasher) => Some(*hasher.finalize().as_bytes()),
@@ -213,7 +208,7 @@ impl TableWriter {
                 hasher.update(bytes);
             }
         }
-        self.file.write_all(bytes).map_err(|error| CacheError::io("write", &temporary(&self.path))(error))?;
+        self.file.write_all(bytes).map_err(CacheError::io("write", self.file.temporary()))?;
         let length = bytes.len();
         self.position += length as u64;
         bytes.clear();
@@ -229,7 +224,7 @@ fn sum_of_file(path: &Path) -> Result<Sum, CacheError> {
 impl WrittenTable {
     /// Gives the file its final name.
     pub(crate) fn commit(self, durability: Durability) -> Result<(), CacheError> {
-        commit::rename(self.file, &self.path, durability)
+        self.file.commit(durability)
     }
 }
 
