@@ -225,17 +225,10 @@ impl Table {
         let header: Vec<String> = self.header.iter().map(|(name, _)| name.clone()).collect();
         let with_header = header.iter().any(|name| !name.is_empty());
         for (place, row) in with_header.then_some(&header).into_iter().chain(&self.rows).enumerate() {
-            let mut line = " ".repeat(indent);
-            for (column, (_, align)) in self.header.iter().enumerate() {
-                let cell = row.get(column).map_or("", String::as_str);
-                let room = " ".repeat(widths[column] - cell.width());
-                match align {
-                    Align::Left => line.extend([cell, &room]),
-                    Align::Right => line.extend([room.as_str(), cell]),
-                }
-                line.push_str("  ");
-            }
-            let line = line.trim_end();
+            let columns = self.header.iter().zip(&widths).enumerate();
+            let cell = |column: usize| row.get(column).map_or("", String::as_str);
+            let cells = columns.map(|(column, ((_, align), &width))| (cell(column), width, *align));
+            let line = aligned(" ".repeat(indent), cells);
             match with_header && place == 0 {
                 true => writeln!(out, "{}", paint.text(Style::Faint, line))?,
                 false => writeln!(out, "{line}")?,
@@ -243,6 +236,21 @@ impl Table {
         }
         Ok(())
     }
+}
+
+/// A line of cells, each with the width and side of its column, after what the line begins with.
+pub(crate) fn aligned<'a>(begin: String, cells: impl Iterator<Item = (&'a str, usize, Align)>) -> String {
+    let mut line = begin;
+    for (cell, width, align) in cells {
+        let room = " ".repeat(width.saturating_sub(cell.width()));
+        match align {
+            Align::Left => line.extend([cell, &room]),
+            Align::Right => line.extend([room.as_str(), cell]),
+        }
+        line.push_str("  ");
+    }
+    line.truncate(line.trim_end().len());
+    line
 }
 
 #[cfg(test)]

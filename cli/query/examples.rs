@@ -116,9 +116,7 @@ impl ExampleSource {
     pub(super) fn has_keys(&self) -> bool {
         match self {
             Self::Raw(source) | Self::Computed(source, _) => !source.task.source().key().is_empty(),
-            Self::Cached(split) => {
-                (0..split.num_examples().min(1)).any(|one| matches!(split.key(one), Ok(Some(_))))
-            }
+            Self::Cached(split) => !split.split_manifest().key.is_empty(),
         }
     }
 

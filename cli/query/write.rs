@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::{Map, Number, Value};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::output::{Paint, Style};
+use crate::output::{Align, Paint, Style, aligned};
 use crate::tokens::shown_text;
 
 /// Rows that decide about the widths of columns.
@@ -111,8 +111,9 @@ impl RowWriter {
 
     fn write_waiting(&mut self, out: &mut dyn Write) -> anyhow::Result<()> {
         let RowFormat::Table { paint, .. } = self.format else { return Ok(()) };
-        let right: Vec<bool> =
-            self.columns.fields().iter().map(|field| field.data_type().is_numeric()).collect();
+        let align =
+            |field: &FieldRef| if field.data_type().is_numeric() { Align::Right } else { Align::Left };
+        let aligns: Vec<Align> = self.columns.fields().iter().map(align).collect();
         let header: Vec<String> =
             self.columns.fields().iter().map(|field| shown_text(field.name(), usize::MAX)).collect();
         let is_first = self.widths.is_none();
@@ -123,27 +124,18 @@ impl RowWriter {
             };
             (0..header.len()).map(width).collect()
         });
+        let line = |row: &[String]| {
+            let cells = row.iter().zip(&*widths).zip(&aligns);
+            aligned(String::new(), cells.map(|((cell, &width), &align)| (cell.as_str(), width, align)))
+        };
         if is_first {
-            writeln!(out, "{}", paint.text(Style::Faint, aligned(&header, widths, &right)))?;
+            writeln!(out, "{}", paint.text(Style::Faint, line(&header)))?;
         }
         for row in self.waiting.drain(..) {
-            writeln!(out, "{}", aligned(&row, widths, &right))?;
+            writeln!(out, "{}", line(&row))?;
         }
         Ok(())
     }
-}
-
-fn aligned(row: &[String], widths: &[usize], right: &[bool]) -> String {
-    let mut line = String::new();
-    for ((cell, width), right) in row.iter().zip(widths).zip(right) {
-        let room = " ".repeat(width.saturating_sub(cell.width()));
-        let (first, second) = if *right { (&room, cell) } else { (cell, &room) };
-        line.push_str(first);
-        line.push_str(second);
-        line.push_str("  ");
-    }
-    line.truncate(line.trim_end().len());
-    line
 }
 
 fn write_csv(out: &mut dyn Write, cells: impl Iterator<Item = Option<String>>) -> io::Result<()> {

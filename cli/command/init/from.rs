@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use arrow::array::{Array, AsArray as _, RecordBatch};
 use arrow::datatypes::DataType;
-use seqio::reference::{Part, Reference};
+use seqio::reference::{Part, Reference, bare_or_quoted, inline};
 use seqio::{DataSource, FileRanges, SourceSpec};
 use serde_json::{Map, Value};
 
@@ -314,18 +314,18 @@ fn render(
     let task = &args.task;
     let splits: Vec<String> = patterns
         .iter()
-        .map(|(split, patterns)| format!("source.{kind}.{split} = {}\n", list(patterns)))
+        .map(|(split, patterns)| format!("source.{kind}.{split} = {}\n", inline(&patterns_value(patterns))))
         .collect();
     let declared = match kind {
         "text" => String::new(),
         _ => format!(
             "\n# The columns that are read; \"string?\" lets records lack it. There are: {}.\nsource.columns.{} = \"string\"\n",
             columns.in_words().replace('\n', " "),
-            key(text)
+            bare_or_quoted(text)
         ),
     };
     let splits = splits.concat();
-    let text = quoted(text);
+    let text = inline(&Value::from(text));
     format!(
         "\
 # What the data is, and what becomes of it; written by `seqio init`. Paths are relative to this file.
@@ -354,21 +354,12 @@ steps = [
     )
 }
 
-fn list(patterns: &[String]) -> String {
+/// One pattern stands by itself.
+fn patterns_value(patterns: &[String]) -> Value {
     match patterns {
-        [one] => quoted(one),
-        several => format!("[{}]", several.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", ")),
+        [one] => Value::from(one.as_str()),
+        several => Value::from(several.to_vec()),
     }
-}
-
-/// A basic string; JSON writes them as TOML reads them.
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
-fn key(name: &str) -> String {
-    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    if !name.is_empty() && name.bytes().all(is_bare) { name.to_owned() } else { quoted(name) }
 }
 
 #[cfg(test)]
