@@ -1,0 +1,104 @@
+//! A logical device: its queue, and the pipelines compiled for it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::gpu::adapter::{AdapterError, AdapterInfo, choose};
+use crate::gpu::kernel::{Dispatch, Traits};
+
+/// A pipeline's name: kernel, constants (as bits).
+type PipelineKey = (&'static str, &'static str, Vec<(&'static str, u64)>);
+
+/// A logical device with the pipelines compiled for it. Clones share both, and so may several engines.
+#[derive(Clone, Debug)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    info: AdapterInfo,
+    pipelines: Mutex<BTreeMap<PipelineKey, wgpu::ComputePipeline>>,
+    /// The first thing that went wrong outside our calls.
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+impl Device {
+    /// A device on the adapter of this index, name or `auto`.
+    pub fn open(wanted: &str) -> Result<Self, AdapterError> {
+        let (adapter, info) = choose(wanted)?;
+        let offered = adapter.features();
+        let useful = wgpu::Features::TIMESTAMP_QUERY;
+        let request = adapter.request_device(&wgpu::DeviceDescriptor {
+            label: Some("seqio"),
+            required_features: offered & useful,
+            required_limits: adapter.limits(),
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            ..Default::default()
+        });
+        let (device, queue) = pollster::block_on(request)
+            .map_err(|error| AdapterError::Refused { name: info.name.clone(), reason: error.to_string() })?;
+        let failure = Arc::new(Mutex::new(None));
+        let keep = |failure: &Arc<Mutex<Option<String>>>| {
+            let failure = Arc::clone(failure);
+            move |words: String| {
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(words);
+            }
+        };
+        let (on_error, on_loss) = (keep(&failure), keep(&failure));
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| on_error(error.to_string())));
+        device.set_device_lost_callback(move |_, words| on_loss(format!("the device was lost: {words}")));
+        let pipelines = Mutex::new(BTreeMap::new());
+        Ok(Self { inner: Arc::new(Inner { device, queue, info, pipelines, failure }) })
+    }
+
+    /// The adapter it is on.
+    pub fn info(&self) -> &AdapterInfo {
+        &self.inner.info
+    }
+
+    pub(crate) fn traits(&self) -> Traits {
+        self.inner.info.traits()
+    }
+
+    pub(crate) fn wgpu(&self) -> &wgpu::Device {
+        &self.inner.device
+    }
+
+    pub(crate) fn queue(&self) -> &wgpu::Queue {
+        &self.inner.queue
+    }
+
+    /// What went wrong since the last time.
+    pub(crate) fn take_failure(&self) -> Option<String> {
+        self.inner.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The pipeline of a dispatch, compiled at its first use.
+    pub(crate) fn pipeline(&self, dispatch: &Dispatch) -> wgpu::ComputePipeline {
+        let kernel = dispatch.kernel;
+        let constants = dispatch.constants.iter().map(|(name, value)| (*name, value.to_bits())).collect();
+        let key = (kernel.name, kernel.entry, constants);
+        let mut pipelines = self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        let compile = || {
+            let module = self.inner.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+                label: Some(kernel.name),
+                source: wgpu::ShaderSource::Wgsl(kernel.source.concat().into()),
+            });
+            self.inner.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(kernel.name),
+                layout: None,
+                module: &module,
+                entry_point: Some(kernel.entry),
+                compilation_options: wgpu::PipelineCompilationOptions {
+                    constants: &dispatch.constants,
+                    ..Default::default()
+                },
+                cache: None,
+            })
+        };
+        pipelines.entry(key).or_insert_with(compile).clone()
+    }
+}

@@ -1,0 +1,19 @@
+//! A comparatively thin trainer for T5-like encoder-decoders and GPT-like decoders, on wgpu compute shaders or on the
+//! host's processor.
+//!
+//! A model is a plain function that records operations on a [`Tape`](tape::Tape); `backward` goes on with the
+//! gradients; a [`Program`](program::Program) plans their memory; an [`Engine`](engine::Engine) runs it, every step
+//! the same dispatches.
+
+pub mod cpu;
+pub mod engine;
+pub mod gpu;
+pub mod host;
+pub mod op;
+pub mod ops;
+pub mod program;
+pub mod shape;
+pub mod store;
+pub mod tape;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,7 @@
+//! The operations, one a file: shapes, both implementations, the derivative, and a test that compares them.
+
+mod add;
+mod fill;
+
+pub use add::Add;
+pub use fill::Fill;

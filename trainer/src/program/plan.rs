@@ -1,0 +1,196 @@
+//! Which nodes are needed, how long each tensor lives, and which slot it gets.
+
+use std::collections::BTreeMap;
+
+use crate::program::{Place, PlanError, Program, ProgramInput, Step, outer_place};
+use crate::shape::Spec;
+use crate::tape::{Origin, Tape, Var};
+
+/// Tensors of at most this many elements share slots whatever their sizes.
+const SMALL: usize = 1 << 14;
+
+pub(super) fn plan(tape: &Tape, results: &[Var]) -> Result<Program, PlanError> {
+    let wanted = wanted(tape, results);
+    check_changes(tape, &wanted)?;
+    let mut planner = Planner::new(tape, &wanted, results);
+    for (node, _) in wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
+        planner.step(node);
+    }
+    let results = results.iter().map(|&var| planner.placed(var)).collect();
+    Ok(Program {
+        steps: planner.steps,
+        inputs: planner.inputs,
+        constants: tape.constants.clone(),
+        slots: planner.slots,
+        results,
+    })
+}
+
+/// The stored tensor that a value is, or is an older state of.
+fn store_of(tape: &Tape, var: Var) -> Option<Var> {
+    let value = &tape.values[var.index()];
+    match value.origin {
+        Origin::Stored(_) => Some(var),
+        Origin::Node(node) => {
+            let node = &tape.nodes[node];
+            let output = node.outputs.iter().position(|output| *output == var)?;
+            let overwritten = *node.op.overwrites().get(output)?;
+            store_of(tape, node.inputs[overwritten])
+        }
+        Origin::Input | Origin::Constant(_) => None,
+    }
+}
+
+/// Nodes that results depend on, and those that change stored tensors with all that they depend on.
+fn wanted(tape: &Tape, results: &[Var]) -> Vec<bool> {
+    let mut wanted = vec![false; tape.nodes.len()];
+    let mut open: Vec<Var> = results.to_vec();
+    for node in &tape.nodes {
+        let changes = node.outputs.iter().take(node.op.overwrites().len());
+        open.extend(changes.filter(|output| store_of(tape, **output).is_some()));
+    }
+    while let Some(var) = open.pop() {
+        if let Origin::Node(node) = tape.values[var.index()].origin {
+            if !std::mem::replace(&mut wanted[node], true) {
+                open.extend(&tape.nodes[node].inputs);
+            }
+        }
+    }
+    wanted
+}
+
+/// A stored tensor changes in place, so nobody may read its older value afterwards.
+fn check_changes(tape: &Tape, wanted: &[bool]) -> Result<(), PlanError> {
+    let mut gone: BTreeMap<Var, &'static str> = BTreeMap::new();
+    for (node, _) in tape.nodes.iter().zip(wanted).filter(|(_, wanted)| **wanted) {
+        for input in &node.inputs {
+            if let Some(changed_by) = gone.get(input) {
+                let store = store_of(tape, *input).map_or(String::new(), |store| tape.name(store).to_owned());
+                let name = node.outputs.first().map_or(String::new(), |output| tape.name(*output).to_owned());
+                return Err(PlanError::ReadAfterChange { op: node.op.name(), name, store, changed_by });
+            }
+        }
+        for &overwritten in node.op.overwrites() {
+            if store_of(tape, node.inputs[overwritten]).is_some() {
+                gone.insert(node.inputs[overwritten], node.op.name());
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Planner<'a> {
+    tape: &'a Tape,
+    /// The last node that reads a value; results are read after all.
+    last_use: BTreeMap<Var, usize>,
+    places: BTreeMap<Var, Place>,
+    slots: Vec<usize>,
+    free: Vec<usize>,
+    steps: Vec<Step>,
+    inputs: Vec<ProgramInput>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(tape: &'a Tape, wanted: &[bool], results: &[Var]) -> Self {
+        let mut last_use = BTreeMap::new();
+        for (index, (node, _)) in
+            tape.nodes.iter().zip(wanted).enumerate().filter(|(_, (_, wanted))| **wanted)
+        {
+            for input in &node.inputs {
+                last_use.insert(*input, index);
+            }
+        }
+        for result in results {
+            last_use.insert(*result, usize::MAX);
+        }
+        Self {
+            tape,
+            last_use,
+            places: BTreeMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            steps: Vec::new(),
+            inputs: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, index: usize) {
+        let node = &self.tape.nodes[index];
+        let inputs: Vec<(Place, Spec)> = node.inputs.iter().map(|&var| self.placed(var)).collect();
+        let (mut outputs, mut copies, mut taken_over) = (Vec::new(), Vec::new(), Vec::new());
+        for (output, &var) in node.outputs.iter().enumerate() {
+            let spec = self.tape.spec(var).clone();
+            let place = match node.op.overwrites().get(output) {
+                Some(&input) => {
+                    let from = node.inputs[input];
+                    let place = inputs[input].0;
+                    let only_once = node.inputs.iter().filter(|other| **other == from).count() == 1;
+                    let dies = only_once && self.last_use.get(&from) == Some(&index);
+                    match place {
+                        Place::Store(_) => place,
+                        Place::Slot(_) if dies => {
+                            taken_over.push(from);
+                            place
+                        }
+                        _ => {
+                            copies.push((output, input));
+                            Place::Slot(self.allocate(spec.shape.elements()))
+                        }
+                    }
+                }
+                None => Place::Slot(self.allocate(spec.shape.elements())),
+            };
+            self.places.insert(var, place);
+            outputs.push((place, spec));
+        }
+        let name = node.outputs.first().map_or(String::new(), |output| self.tape.name(*output).to_owned());
+        self.steps.push(Step { op: node.op.clone(), name, inputs, outputs, copies });
+        let mut done: Vec<Var> = node.inputs.clone();
+        done.retain(|var| self.last_use.get(var) == Some(&index) && !taken_over.contains(var));
+        done.extend(node.outputs.iter().filter(|output| !self.last_use.contains_key(*output)));
+        done.sort_unstable();
+        done.dedup();
+        for var in done {
+            if let Some(&Place::Slot(slot)) = self.places.get(&var) {
+                self.free.push(slot);
+            }
+        }
+    }
+
+    fn placed(&mut self, var: Var) -> (Place, Spec) {
+        let spec = self.tape.spec(var).clone();
+        if let Some(&place) = self.places.get(&var) {
+            return (place, spec);
+        }
+        let (value, inputs) = (&self.tape.values[var.index()], &mut self.inputs);
+        let number = || {
+            inputs.push(ProgramInput { name: value.name.clone(), spec: spec.clone() });
+            inputs.len() - 1
+        };
+        let place =
+            outer_place(value.origin, number).expect("a node's outputs are placed before they are read");
+        self.places.insert(var, place);
+        (place, spec)
+    }
+
+    /// The smallest free slot that is large enough and not much too large; else the largest free one that grows by
+    /// less than a new one takes; else a new one.
+    fn allocate(&mut self, elements: usize) -> usize {
+        let fits = |size: usize| size >= elements && size <= (4 * elements).max(SMALL);
+        let grows = |size: usize| size < elements && 2 * size >= elements;
+        let free = self.free.iter().enumerate().map(|(at, slot)| (at, self.slots[*slot]));
+        let best = free.clone().filter(|(_, size)| fits(*size)).min_by_key(|(_, size)| *size);
+        let best = best.or_else(|| free.filter(|(_, size)| grows(*size)).max_by_key(|(_, size)| *size));
+        match best {
+            Some((at, size)) => {
+                let slot = self.free.swap_remove(at);
+                self.slots[slot] = size.max(elements);
+                slot
+            }
+            None => {
+                self.slots.push(elements);
+                self.slots.len() - 1
+            }
+        }
+    }
+}
