@@ -28,7 +28,7 @@ const STEP: &str = "deduplicate";
 /// Of examples that are equal in all of some columns, keeps the first in the order of the source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(example = Self::by(["text"]))]
+#[schemars(example = Self::by(vec!["text"]))]
 pub struct Deduplicate {
     /// The columns that are compared: the name of one, or a list of names.
     #[serde(serialize_with = "write_names", deserialize_with = "read_names")]

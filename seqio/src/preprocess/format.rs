@@ -32,7 +32,7 @@ const STEP: &str = "format";
 /// of its own type, with nulls where it is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(example = Self::new([("inputs", "translate English to French: {en}"), ("targets", "{fr}")]))]
+#[schemars(example = Self::new(vec![("inputs", "translate English to French: {en}"), ("targets", "{fr}")]))]
 pub struct Format {
     /// Column to template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -20,7 +20,7 @@ use crate::preprocess::{PreprocessError, Preprocessor, StepContext};
 /// makes a column of empty texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(example = Self::new([("targets", "text")]))]
+#[schemars(example = Self::new(vec![("targets", "text")]))]
 pub struct Rekey {
     /// New name to old name.
     #[schemars(extend("x-type" = "table of new name = old name"))]

@@ -23,7 +23,7 @@ const STEP: &str = "select";
 /// Keeps columns as they are, nulls too: unlike `rekey` it gives none another name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(example = Self::new(["id", "text"]))]
+#[schemars(example = Self::new(vec!["id", "text"]))]
 pub struct Select {
     /// The columns to keep, in this order; or SQL expressions with a name: `length(text) AS characters`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -18,7 +18,7 @@ use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
 /// An EOS at the end is cut off like any other id: see `append_eos_after_trim`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(example = Self::only(["inputs"]))]
+#[schemars(example = Self::only(vec!["inputs"]))]
 pub struct Trim {
     /// Limits the step to these features; none mean all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

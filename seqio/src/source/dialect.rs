@@ -42,7 +42,7 @@ pub struct Dialect {
     /// `true`: the first record of each file names its columns; or the names, if files have no such record.
     #[serde(skip_serializing_if = "Header::is_first_record")]
     #[schemars(
-        example = ["text", "label"],
+        example = vec!["text", "label"],
         extend("default" = true, "x-type" = "`true` or list of names")
     )]
     pub header: Header,
@@ -52,7 +52,7 @@ pub struct Dialect {
     pub trim: bool,
     /// Texts that stand for nulls, in columns of any type. An empty value is a null but in columns of strings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(example = ["NA", "-"], extend("x-default" = "none"))]
+    #[schemars(example = vec!["NA", "-"], extend("x-default" = "none"))]
     pub nulls: Vec<String>,
 }
 

@@ -404,7 +404,7 @@ struct SourceTable {
     #[serde(default, skip_serializing_if = "no_patterns")]
     #[schemars(
         schema_with = "key_schema",
-        example = ["id"],
+        example = vec!["id"],
         extend("x-default" = "none", "x-type" = "column or list of columns")
     )]
     key: Patterns,

@@ -128,7 +128,7 @@ struct TableTable {
     tsv: Option<Patterns>,
     /// Parquet files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = ["part-0*.parquet", "more/*.parquet"])]
+    #[schemars(example = vec!["part-0*.parquet", "more/*.parquet"])]
     parquet: Option<Patterns>,
     /// Arrow IPC files and streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]

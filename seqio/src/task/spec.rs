@@ -68,18 +68,18 @@ impl TaskFile {
 #[schemars(description = "From files to examples of token ids.")]
 pub struct TaskSpec {
     /// Where its raw examples come from.
-    #[schemars(example = SourceSpec::jsonl([("train", "data/train-*.jsonl")]), extend("x-type" = "table"))]
+    #[schemars(example = SourceSpec::jsonl(vec![("train", "data/train-*.jsonl")]), extend("x-type" = "table"))]
     pub source: SourceSpec,
     /// What it puts out: columns of token ids by name.
     #[schemars(
-        example = BTreeMap::from([("targets", FeatureSpec::tokens("bytes"))]),
+        example = BTreeMap::from_iter(vec![("targets", FeatureSpec::tokens("bytes"))]),
         extend("x-type" = "table of name = feature")
     )]
     pub features: BTreeMap<String, FeatureSpec>,
     /// Lengths that hold whatever a run asks for; they let length-dependent steps stand above the cache boundary.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(
-        example = FeatureLengths::from([("inputs".to_owned(), 512)]),
+        example = FeatureLengths::from_iter(vec![("inputs".to_owned(), 512)]),
         extend("x-default" = "none", "x-type" = "table of feature = tokens")
     )]
     pub lengths: FeatureLengths,
@@ -89,12 +89,12 @@ pub struct TaskSpec {
     pub cache_seed: u64,
     /// The splits whose cache is stored shuffled; the others keep the order of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = ["train", "validation"], extend("default" = ["train"]))]
+    #[schemars(example = vec!["train", "validation"], extend("default" = vec!["train"]))]
     pub shuffle: Option<Vec<String>>,
     /// From raw examples to features, in order.
     #[serde(default)]
     #[schemars(
-        example = [Step::from(Rekey::new([("targets", "text")])), Step::from(Tokenize::default())],
+        example = vec![Step::from(Rekey::new([("targets", "text")])), Step::from(Tokenize::default())],
         extend("x-type" = "list of steps")
     )]
     pub steps: Vec<Step>,
