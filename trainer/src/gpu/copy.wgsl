@@ -1,7 +1,7 @@
 struct Params { elements: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
-@group(0) @binding(1) var<storage, read> from: array<u32>;
-@group(0) @binding(2) var<storage, read_write> to: array<u32>;
+@group(0) @binding(1) var<storage, read> source: array<u32>;
+@group(0) @binding(2) var<storage, read_write> copied: array<u32>;
 
 @compute @workgroup_size(64)
 fn copy(
@@ -11,6 +11,6 @@ fn copy(
 ) {
     let i = linear_index(group, groups, local, 64u);
     if i < p.elements {
-        to[i] = from[i];
+        copied[i] = source[i];
     }
 }

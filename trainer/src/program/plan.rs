@@ -10,11 +10,11 @@ use crate::tape::{Origin, Tape, Var};
 const SMALL: usize = 1 << 14;
 
 pub(super) fn plan(tape: &Tape, results: &[Var]) -> Result<Program, PlanError> {
-    let wanted = wanted(tape, results);
-    check_changes(tape, &wanted)?;
-    let mut planner = Planner::new(tape, &wanted, results);
-    for (node, _) in wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
-        planner.step(node);
+    let order = order(tape, &wanted(tape, results));
+    check_changes(tape, &order)?;
+    let mut planner = Planner::new(tape, &order, results);
+    for (at, &node) in order.iter().enumerate() {
+        planner.step(at, node);
     }
     let results = results.iter().map(|&var| planner.placed(var)).collect();
     Ok(Program {
@@ -59,10 +59,38 @@ fn wanted(tape: &Tape, results: &[Var]) -> Vec<bool> {
     wanted
 }
 
-/// A stored tensor changes in place, so nobody may read its older value afterwards.
-fn check_changes(tape: &Tape, wanted: &[bool]) -> Result<(), PlanError> {
-    let mut gone: BTreeMap<Var, &'static str> = BTreeMap::new();
+/// The order of recording, but for nodes that change stored tensors which nobody else reads: they come as early as they
+/// can, so that a gradient goes into its sum at once and its memory is free again.
+fn order(tape: &Tape, wanted: &[bool]) -> Vec<usize> {
+    let mut readers: BTreeMap<Var, usize> = BTreeMap::new();
     for (node, _) in tape.nodes.iter().zip(wanted).filter(|(_, wanted)| **wanted) {
+        for input in &node.inputs {
+            *readers.entry(*input).or_default() += 1;
+        }
+    }
+    let mut anchors: Vec<usize> = (0..tape.nodes.len()).collect();
+    for (index, node) in tape.nodes.iter().enumerate() {
+        let alone = |overwritten: &usize| {
+            let var = node.inputs[*overwritten];
+            matches!(tape.values[var.index()].origin, Origin::Stored(_)) && readers.get(&var) == Some(&1)
+        };
+        if !node.op.overwrites().is_empty() && node.op.overwrites().iter().all(alone) {
+            let made = |var: &Var| match tape.values[var.index()].origin {
+                Origin::Node(node) => Some(anchors[node]),
+                _ => None,
+            };
+            anchors[index] = node.inputs.iter().filter_map(made).max().unwrap_or(index);
+        }
+    }
+    let mut order: Vec<usize> = (0..tape.nodes.len()).filter(|node| wanted[*node]).collect();
+    order.sort_by_key(|node| (anchors[*node], *node));
+    order
+}
+
+/// A stored tensor changes in place, so nobody may read its older value afterwards.
+fn check_changes(tape: &Tape, order: &[usize]) -> Result<(), PlanError> {
+    let mut gone: BTreeMap<Var, &'static str> = BTreeMap::new();
+    for node in order.iter().map(|node| &tape.nodes[*node]) {
         for input in &node.inputs {
             if let Some(changed_by) = gone.get(input) {
                 let store = store_of(tape, *input).map_or(String::new(), |store| tape.name(store).to_owned());
@@ -81,7 +109,7 @@ fn check_changes(tape: &Tape, wanted: &[bool]) -> Result<(), PlanError> {
 
 struct Planner<'a> {
     tape: &'a Tape,
-    /// The last node that reads a value; results are read after all.
+    /// The last step that reads a value; results are read after all.
     last_use: BTreeMap<Var, usize>,
     places: BTreeMap<Var, Place>,
     slots: Vec<usize>,
@@ -91,13 +119,11 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(tape: &'a Tape, wanted: &[bool], results: &[Var]) -> Self {
+    fn new(tape: &'a Tape, order: &[usize], results: &[Var]) -> Self {
         let mut last_use = BTreeMap::new();
-        for (index, (node, _)) in
-            tape.nodes.iter().zip(wanted).enumerate().filter(|(_, (_, wanted))| **wanted)
-        {
-            for input in &node.inputs {
-                last_use.insert(*input, index);
+        for (at, node) in order.iter().enumerate() {
+            for input in &tape.nodes[*node].inputs {
+                last_use.insert(*input, at);
             }
         }
         for result in results {
@@ -114,8 +140,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn step(&mut self, index: usize) {
-        let node = &self.tape.nodes[index];
+    fn step(&mut self, at: usize, node: usize) {
+        let node = &self.tape.nodes[node];
         let inputs: Vec<(Place, Spec)> = node.inputs.iter().map(|&var| self.placed(var)).collect();
         let (mut outputs, mut copies, mut taken_over) = (Vec::new(), Vec::new(), Vec::new());
         for (output, &var) in node.outputs.iter().enumerate() {
@@ -125,7 +151,7 @@ impl<'a> Planner<'a> {
                     let from = node.inputs[input];
                     let place = inputs[input].0;
                     let only_once = node.inputs.iter().filter(|other| **other == from).count() == 1;
-                    let dies = only_once && self.last_use.get(&from) == Some(&index);
+                    let dies = only_once && self.last_use.get(&from) == Some(&at);
                     match place {
                         Place::Store(_) => place,
                         Place::Slot(_) if dies => {
@@ -146,7 +172,7 @@ impl<'a> Planner<'a> {
         let name = node.outputs.first().map_or(String::new(), |output| self.tape.name(*output).to_owned());
         self.steps.push(Step { op: node.op.clone(), name, inputs, outputs, copies });
         let mut done: Vec<Var> = node.inputs.clone();
-        done.retain(|var| self.last_use.get(var) == Some(&index) && !taken_over.contains(var));
+        done.retain(|var| self.last_use.get(var) == Some(&at) && !taken_over.contains(var));
         done.extend(node.outputs.iter().filter(|output| !self.last_use.contains_key(*output)));
         done.sort_unstable();
         done.dedup();
