@@ -1,6 +1,7 @@
 //! Running programs on the host: every operation's plain implementation, on rayon's threads.
 
 mod engine;
+pub(crate) mod gemm;
 
 pub use engine::CpuEngine;
 

@@ -2,6 +2,8 @@
 
 mod add;
 mod fill;
+mod matmul;
 
 pub use add::Add;
 pub use fill::Fill;
+pub use matmul::{Kernels, Matmul};

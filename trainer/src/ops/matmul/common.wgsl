@@ -1,0 +1,65 @@
+// c[m, n] = sum over k of a[m, k] b[k, n], for every matrix of the batch.
+struct Params { batch: u32, m: u32, k: u32, n: u32, tiles_m: u32, tiles_n: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+
+// Is k the axis along which neighbours in memory lie? If not, it is m or n.
+override A_ALONG_K: bool;
+override B_ALONG_K: bool;
+
+// Which tile of which product a workgroup computes.
+struct Tile { batch: u32, m: u32, n: u32, exists: bool }
+
+fn tile_of(group: u32) -> Tile {
+    let tiles = p.tiles_m * p.tiles_n;
+    let within = group % tiles;
+    return Tile(group / tiles, within / p.tiles_n, within % p.tiles_n, group < p.batch * tiles);
+}
+
+// Where four neighbouring rows of a 4 by 4 block begin, in numbers.
+fn rows_of_a(batch: u32, m: u32, k: u32) -> vec4<u32> {
+    let base = batch * p.m * p.k;
+    let i = vec4<u32>(0u, 1u, 2u, 3u);
+    if A_ALONG_K {
+        return base + min(m + i, vec4<u32>(p.m - 1u)) * p.k + k;
+    }
+    return base + (k + i) * p.m + min(m, p.m - 1u);
+}
+
+fn rows_of_b(batch: u32, k: u32, n: u32) -> vec4<u32> {
+    let base = batch * p.k * p.n;
+    let i = vec4<u32>(0u, 1u, 2u, 3u);
+    if B_ALONG_K {
+        return base + min(n + i, vec4<u32>(p.n - 1u)) * p.k + k;
+    }
+    return base + (k + i) * p.n + min(n, p.n - 1u);
+}
+
+// How far these rows move when k grows by `by`.
+fn step_of_a(by: u32) -> u32 {
+    if A_ALONG_K {
+        return by;
+    }
+    return by * p.m;
+}
+
+fn step_of_b(by: u32) -> u32 {
+    if B_ALONG_K {
+        return by;
+    }
+    return by * p.n;
+}
+
+// c += a b for 4 by 4 blocks: column i of `a` is row i of the block of a, column k of `b` row k of the block of b,
+// column i of `c` row i of the result.
+fn multiply_add(a: mat4x4<f32>, b: mat4x4<f32>, c: mat4x4<f32>) -> mat4x4<f32> {
+    return mat4x4<f32>(
+        row_multiply_add(a[0], b, c[0]),
+        row_multiply_add(a[1], b, c[1]),
+        row_multiply_add(a[2], b, c[2]),
+        row_multiply_add(a[3], b, c[3]),
+    );
+}
+
+fn row_multiply_add(a: vec4<f32>, b: mat4x4<f32>, c: vec4<f32>) -> vec4<f32> {
+    return fma(vec4<f32>(a.w), b[3], fma(vec4<f32>(a.z), b[2], fma(vec4<f32>(a.y), b[1], fma(vec4<f32>(a.x), b[0], c))));
+}
