@@ -12,6 +12,7 @@ pub mod host;
 pub mod op;
 pub mod ops;
 pub mod program;
+pub mod random;
 pub mod shape;
 pub mod store;
 pub mod tape;

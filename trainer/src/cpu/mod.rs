@@ -2,6 +2,7 @@
 
 mod engine;
 pub(crate) mod gemm;
+pub mod math;
 
 pub use engine::CpuEngine;
 
