@@ -5,10 +5,12 @@
 //! gradients; a [`Program`](program::Program) plans their memory; an [`Engine`](engine::Engine) runs it, every step
 //! the same dispatches.
 
+pub mod checkpoint;
 pub mod cpu;
 pub mod engine;
 pub mod gpu;
 pub mod host;
+mod number;
 pub mod op;
 pub mod ops;
 pub mod program;
