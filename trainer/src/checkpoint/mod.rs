@@ -12,7 +12,7 @@
 //! - [`Saving`] writes one; [`Keep`] says which stay.
 //! - [`latest`], [`list`] and [`Checkpoint::open`] find them.
 //! - [`plan`] and [`restore`] bring tensors into a model, whole, without the optimizer, or renamed by an [`Assignment`].
-//! - [`Safetensors`] is what tensors are read from: a [`TensorSource`].
+//! - [`Safetensors`] and [`T5xCheckpoint`] are what tensors are read from: [`TensorSource`]s.
 
 mod disk;
 mod element;
@@ -25,6 +25,7 @@ mod restore;
 mod safetensors;
 mod save;
 mod state;
+mod t5x;
 
 use std::collections::BTreeSet;
 
@@ -38,6 +39,7 @@ pub use restore::{Assignment, Differences, Misshapen, Missing, Plan, Take, plan,
 pub use safetensors::{Safetensors, write_safetensors};
 pub use save::Saving;
 pub use state::RunState;
+pub use t5x::T5xCheckpoint;
 
 /// What is known of a tensor in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
