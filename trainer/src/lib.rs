@@ -8,6 +8,8 @@
 pub mod checkpoint;
 pub mod cpu;
 pub mod engine;
+#[cfg(test)]
+mod golden;
 pub mod gpu;
 pub mod host;
 mod number;

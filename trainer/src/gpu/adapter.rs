@@ -147,7 +147,7 @@ fn describe(index: usize, adapter: &wgpu::Adapter) -> AdapterInfo {
         (wgpu::Features::IMMEDIATES, "immediates"),
     ];
     let (invocations, workgroup, binding, buffers) = LEAST;
-    let largest = (limits.max_storage_buffer_binding_size as u64).min(limits.max_buffer_size);
+    let largest = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
     let needs = [
         (limits.max_compute_invocations_per_workgroup < invocations, format!("workgroups of {invocations}")),
         (

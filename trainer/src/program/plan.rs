@@ -50,10 +50,10 @@ fn wanted(tape: &Tape, results: &[Var]) -> Vec<bool> {
         open.extend(changes.filter(|output| store_of(tape, **output).is_some()));
     }
     while let Some(var) = open.pop() {
-        if let Origin::Node(node) = tape.values[var.index()].origin {
-            if !std::mem::replace(&mut wanted[node], true) {
-                open.extend(&tape.nodes[node].inputs);
-            }
+        if let Origin::Node(node) = tape.values[var.index()].origin
+            && !std::mem::replace(&mut wanted[node], true)
+        {
+            open.extend(&tape.nodes[node].inputs);
         }
     }
     wanted
