@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use seqio::{Array, Batch, Values};
 use serde_json::Value;
 
 #[allow(dead_code)]
@@ -41,4 +42,22 @@ pub(crate) fn tensors(path: &str) -> Tensors {
         tensors.insert(name, (shape, values.collect()));
     }
     tensors
+}
+
+/// A batch of a case.
+pub(crate) fn batch(case: &str, name: &str) -> Batch {
+    let json = json(&format!("{case}/batch_{name}.json"));
+    let (mut arrays, mut num_rows) = (Vec::new(), 0);
+    for (feature, rows) in json.as_object().unwrap() {
+        let rows: Vec<Vec<f64>> = serde_json::from_value(rows.clone()).unwrap();
+        num_rows = rows.len();
+        let (length, numbers) = (rows[0].len(), rows.concat());
+        let values = if feature.ends_with("loss_weights") {
+            Values::F32(numbers.into_iter().map(|x| x as f32).collect())
+        } else {
+            Values::I32(numbers.into_iter().map(|x| x as i32).collect())
+        };
+        arrays.push(Array { name: feature.clone(), length, values });
+    }
+    Batch { step: 0, first_row: 0, num_rows, arrays }
 }

@@ -22,3 +22,4 @@ pub mod store;
 pub mod tape;
 #[cfg(test)]
 mod testing;
+pub mod train;
