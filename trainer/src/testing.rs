@@ -133,16 +133,16 @@ pub(crate) fn check(case: Case, record: impl Fn(&mut Tape, &[Var]) -> Result<Vec
     let found = run(&mut cpu, &values);
     assert_eq!(bits(&found), bits(&run(&mut cpu, &values)), "another run on the host");
     assert_eq!(bits(&found), bits(&run(&mut on(Target::Cpu { threads: 3 }), &values)), "other threads");
-    let mut gpu = on(Target::Gpu(device()));
-    let on_device = run(&mut gpu, &values);
-    assert_eq!(bits(&on_device), bits(&run(&mut gpu, &values)), "another run on the device");
-    for (i, (host, device)) in found.iter().zip(&on_device).enumerate() {
-        assert_close(
-            host,
-            device,
-            tolerance,
-            &format!("`{}` of {:?}", tape.name(results[i]), inputs_of(&inputs)),
-        );
+    // Software gets other kernels than hardware, but can run those as well.
+    for device in [device(), device().as_hardware()] {
+        let kind = if device.traits().software { "software" } else { "hardware" };
+        let mut gpu = on(Target::Gpu(device));
+        let on_device = run(&mut gpu, &values);
+        assert_eq!(bits(&on_device), bits(&run(&mut gpu, &values)), "another run with kernels for {kind}");
+        for (i, (host, device)) in found.iter().zip(&on_device).enumerate() {
+            let what = format!("`{}` of {:?} for {kind}", tape.name(results[i]), inputs_of(&inputs));
+            assert_close(host, device, tolerance, &what);
+        }
     }
 
     // The change along a random direction, by central differences, against the gradient along it.

@@ -13,6 +13,7 @@ type PipelineKey = (&'static str, &'static str, Vec<(&'static str, u64)>);
 #[derive(Clone, Debug)]
 pub struct Device {
     inner: Arc<Inner>,
+    traits: Traits,
 }
 
 #[derive(Debug)]
@@ -51,7 +52,8 @@ impl Device {
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| on_error(error.to_string())));
         device.set_device_lost_callback(move |_, words| on_loss(format!("the device was lost: {words}")));
         let pipelines = Mutex::new(BTreeMap::new());
-        Ok(Self { inner: Arc::new(Inner { device, queue, info, pipelines, failure }) })
+        let traits = info.traits();
+        Ok(Self { traits, inner: Arc::new(Inner { device, queue, info, pipelines, failure }) })
     }
 
     /// The adapter it is on.
@@ -60,7 +62,13 @@ impl Device {
     }
 
     pub(crate) fn traits(&self) -> Traits {
-        self.inner.info.traits()
+        self.traits
+    }
+
+    /// The same device, with the kernels that hardware gets.
+    #[cfg(test)]
+    pub(crate) fn as_hardware(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), traits: Traits { software: false, ..self.traits } }
     }
 
     pub(crate) fn wgpu(&self) -> &wgpu::Device {

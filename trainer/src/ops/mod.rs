@@ -1,18 +1,33 @@
 //! The operations, one a file: shapes, both implementations, the derivative, and a test that compares them.
 
 mod accumulate;
+mod activation;
 mod add;
 mod cross_entropy;
+mod dropout;
+mod embedding;
 mod fill;
 mod matmul;
 mod reduction;
+mod rms_norm;
+mod rows;
+mod scale;
+mod select;
+mod slice;
 mod sum;
 mod sum_squares;
 
 pub use accumulate::Accumulate;
+pub use activation::{Activate, Activation, Gated};
 pub use add::Add;
 pub use cross_entropy::CrossEntropy;
+pub use dropout::Dropout;
+pub use embedding::{Embedding, TokenError, token_index};
 pub use fill::Fill;
 pub use matmul::{Kernels, Matmul};
+pub use rms_norm::RmsNorm;
+pub use rows::Rows;
+pub use scale::Scale;
+pub use select::Select;
 pub use sum::Sum;
 pub use sum_squares::SumSquares;

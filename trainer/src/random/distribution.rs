@@ -15,7 +15,7 @@ const SQRT_2: f32 = std::f32::consts::SQRT_2;
 const ABOVE_MINUS_ONE: f32 = -1.0 + f32::EPSILON / 2.0;
 
 /// erf(√2): what of a normal distribution lies within two deviations.
-const WITHIN_TWO: f32 = 0.954_499_74;
+const WITHIN_TWO: f32 = 0.954_499_7;
 
 /// Uniform in [`low`, `high`): `jax.random.uniform`.
 #[inline(always)]
@@ -67,7 +67,7 @@ fn inverse_erf(x: f32) -> f32 {
             5.739_507_7e-3,
             -7.622_461_3e-3,
             9.438_870_5e-3,
-            1.001_674_1,
+            1.001_674,
             2.832_976_8,
         ],
     );

@@ -1,0 +1,55 @@
+struct Params { elements: u32, width: u32, vocab_size: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+
+@group(0) @binding(1) var<storage, read> table: array<f32>;
+@group(0) @binding(2) var<storage, read> ids: array<u32>;
+@group(0) @binding(3) var<storage, read_write> rows: array<f32>;
+
+@compute @workgroup_size(64)
+fn embedding(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let i = linear_index(group, groups, local, 64u);
+    if i < p.elements {
+        // A negative id is beyond every vocabulary as an unsigned number.
+        let id = ids[i / p.width];
+        rows[i] = 0.0;
+        if id < p.vocab_size {
+            rows[i] = table[id * p.width + i % p.width];
+        }
+    }
+}
+
+@group(0) @binding(1) var<storage, read> gradient: array<f32>;
+@group(0) @binding(2) var<storage, read> order: array<u32>;
+@group(0) @binding(3) var<storage, read> starts: array<u32>;
+@group(0) @binding(4) var<storage, read_write> of_table: array<f32>;
+
+@compute @workgroup_size(64)
+fn embedding_backward(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let i = linear_index(group, groups, local, 64u);
+    if i < p.elements {
+        let column = i % p.width;
+        var at = starts[i / p.width];
+        let end = starts[i / p.width + 1u];
+        var sum = 0.0;
+        // Padding may take most places: four at a time do not wait for each other.
+        for (; at + 4u <= end; at += 4u) {
+            let a = gradient[order[at] * p.width + column];
+            let b = gradient[order[at + 1u] * p.width + column];
+            let c = gradient[order[at + 2u] * p.width + column];
+            let d = gradient[order[at + 3u] * p.width + column];
+            sum += (a + b) + (c + d);
+        }
+        for (; at < end; at++) {
+            sum += gradient[order[at] * p.width + column];
+        }
+        of_table[i] = sum;
+    }
+}
