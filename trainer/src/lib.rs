@@ -12,6 +12,7 @@ pub mod engine;
 mod golden;
 pub mod gpu;
 pub mod host;
+pub mod log;
 mod number;
 pub mod op;
 pub mod ops;

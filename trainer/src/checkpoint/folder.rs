@@ -72,7 +72,7 @@ pub fn list(run: &Path) -> Result<Vec<Listed>, CheckpointError> {
 /// from an older one is for people to decide.
 pub fn latest(run: &Path) -> Result<Option<Checkpoint>, CheckpointError> {
     let Some((_, path)) = paths(&checkpoints(run))?.pop_last() else { return Ok(None) };
-    let checkpoint = Checkpoint::open(&path)?;
+    let mut checkpoint = Checkpoint::open(&path)?;
     checkpoint.verify()?;
     Ok(Some(checkpoint))
 }
@@ -101,6 +101,7 @@ pub fn remove_after(run: &Path, step: u64) -> Result<Vec<PathBuf>, CheckpointErr
 pub struct Checkpoint {
     path: PathBuf,
     recorded: Recorded,
+    is_verified: bool,
 }
 
 impl Checkpoint {
@@ -109,9 +110,11 @@ impl Checkpoint {
         opened(path).map_err(|error| with_older(path, error))
     }
 
-    /// Checks every byte of it.
-    pub fn verify(&self) -> Result<(), CheckpointError> {
-        self.recorded.files.keys().try_for_each(|name| self.check(name))
+    /// Checks every byte of it, once.
+    pub fn verify(&mut self) -> Result<(), CheckpointError> {
+        self.recorded.files.keys().try_for_each(|name| self.check(name))?;
+        self.is_verified = true;
+        Ok(())
     }
 
     /// Its folder.
@@ -124,12 +127,12 @@ impl Checkpoint {
         &self.recorded.state
     }
 
-    /// The parameters; every byte is checked first.
+    /// The parameters; every byte of them is checked, unless it was before.
     pub fn parameters(&self) -> Result<Safetensors, CheckpointError> {
         self.tensors(PARAMETERS)
     }
 
-    /// The state of the optimizer; every byte is checked first.
+    /// The state of the optimizer; every byte of it is checked, unless it was before.
     pub fn optimizer(&self) -> Result<Safetensors, CheckpointError> {
         self.tensors(OPTIMIZER)
     }
@@ -142,6 +145,7 @@ impl Checkpoint {
     fn check(&self, name: &str) -> Result<(), CheckpointError> {
         let path = self.path.join(name);
         let checked = match self.recorded.files.get(name) {
+            Some(_) if self.is_verified => Ok(()),
             Some(record) => disk::verify(&path, record),
             None => Err(CheckpointError::damaged(&path, "it is not part of this checkpoint")),
         };
@@ -161,7 +165,7 @@ fn opened(path: &Path) -> Result<Checkpoint, CheckpointError> {
         }
         disk::verify_length(&path.join(name), record)?;
     }
-    Ok(Checkpoint { path: path.to_owned(), recorded })
+    Ok(Checkpoint { path: path.to_owned(), recorded, is_verified: false })
 }
 
 /// Adds to the error about a checkpoint the newest one before it that is whole.

@@ -309,6 +309,23 @@ mod tests {
     }
 
     #[test]
+    fn tensors_beyond_four_gigabytes_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let end = 4u64 << 30;
+        let header = format!(
+            r#"{{"a":{{"dtype":"F32","shape":[32768,32768],"data_offsets":[0,{end}]}},"b":{{"dtype":"F32","shape":[1],"data_offsets":[{end},{}]}}}}"#,
+            end + 4
+        );
+        let head = file(&header, &[]);
+        let path = folder.path().join("large.safetensors");
+        // Nothing is stored of what was not written.
+        let file = File::create(&path).unwrap();
+        file.write_all_at(&head, 0).unwrap();
+        file.write_all_at(&2.5f32.to_le_bytes(), head.len() as u64 + end).unwrap();
+        assert_eq!(Safetensors::open(&path).unwrap().read("b").unwrap(), [2.5]);
+    }
+
+    #[test]
     fn what_is_wrong_with_a_file_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let tell = |bytes: &[u8]| {

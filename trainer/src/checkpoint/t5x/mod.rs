@@ -27,6 +27,9 @@ use zarr::ZarrArray;
 /// What T5X writes since 2021. Version 2 differs in arrays of bfloat16 alone, which it wrote as whole numbers.
 const VERSIONS: [u64; 2] = [2, 3];
 
+/// What Orbax writes for an array that is elsewhere.
+const PLACEHOLDER: &[u8] = b"PLACEHOLDER://";
+
 /// The path to the slots of T5X's optimizers.
 const SLOTS: &str = "state/param_states/";
 
@@ -70,6 +73,10 @@ impl T5xCheckpoint {
         };
         if bytes.starts_with(b"model_checkpoint_path") {
             return Err(tensorflow(&path));
+        }
+        // Orbax has such a file too, in which texts stand for the arrays.
+        if bytes.windows(PLACEHOLDER.len()).any(|window| window == PLACEHOLDER) {
+            return Err(orbax(&path));
         }
         let root = msgpack::parse(&bytes, 0..bytes.len())
             .map_err(|problem| CheckpointError::damaged(&path, problem))?;
@@ -173,7 +180,7 @@ fn none_at(path: &Path) -> CheckpointError {
         let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries.any(|entry| entry.file_name().to_str().is_some_and(test))
     };
-    if Path::new(&index).exists() || has(|name| name.ends_with(".ckpt.index")) {
+    if Path::new(&index).exists() || has(|name| name.ends_with(".index")) {
         return tensorflow(path);
     }
     let refused = |problem: &str, hint| CheckpointError::Unsupported {
@@ -184,10 +191,7 @@ fn none_at(path: &Path) -> CheckpointError {
     if has(|name| {
         ["manifest.ocdbt", "_CHECKPOINT_METADATA", "_METADATA", "_sharding", "state"].contains(&name)
     }) {
-        return refused(
-            "it was written by Orbax, not by T5X's own checkpointer",
-            Some("save it again with T5X, with `use_orbax = False`"),
-        );
+        return orbax(folder);
     }
     if has(|name| name.starts_with("checkpoint_")) {
         return refused(
@@ -196,6 +200,14 @@ fn none_at(path: &Path) -> CheckpointError {
         );
     }
     refused("there is no file `checkpoint`", None)
+}
+
+fn orbax(path: &Path) -> CheckpointError {
+    CheckpointError::Unsupported {
+        path: path.to_owned(),
+        problem: "it was written by Orbax, not by T5X's own checkpointer".to_owned(),
+        hint: Some("save it again with T5X, with `use_orbax = False`"),
+    }
 }
 
 fn tensorflow(path: &Path) -> CheckpointError {
@@ -539,6 +551,8 @@ mod tests {
             with_array("<u2", 2, &zarr("zarr", "target.x/", "uint16"), 2),
             with_array("<f4", 2, &zarr("zarr", "/cns/far/away/target.x/", "float32"), 2),
             refused(b"model_checkpoint_path: \"model.ckpt-0\"\n"),
+            beside("model.ckpt-0.index"),
+            refused(&map(&[("_optimizer", &map(&[("step", b"\xafPLACEHOLDER://x")]))])),
             beside("_METADATA"),
             beside("checkpoint_1000"),
             beside("anything"),
@@ -579,6 +593,10 @@ mod tests {
         [0.0, 0.0]
         run/checkpoint cannot be read: it is a checkpoint of TensorFlow, as Mesh TensorFlow's T5 wrote them
           hint: convert it with T5X's `scripts/convert_tf_checkpoint.py`
+        run/checkpoint cannot be read: it is a checkpoint of TensorFlow, as Mesh TensorFlow's T5 wrote them
+          hint: convert it with T5X's `scripts/convert_tf_checkpoint.py`
+        run/checkpoint cannot be read: it was written by Orbax, not by T5X's own checkpointer
+          hint: save it again with T5X, with `use_orbax = False`
         run cannot be read: it was written by Orbax, not by T5X's own checkpointer
           hint: save it again with T5X, with `use_orbax = False`
         run cannot be read: it holds checkpoints, but is none
