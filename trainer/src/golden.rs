@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use seqio::{Array, Batch, Values};
 use serde_json::Value;
 
-#[allow(dead_code)]
+use crate::model::{Architecture, ModelConfig};
+use crate::ops::Activation;
+
 /// Tensors by name: axes and numbers.
 pub(crate) type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
@@ -22,11 +24,16 @@ pub(crate) fn bytes(path: &str) -> Vec<u8> {
     zstd::decode_all(bytes.as_slice()).unwrap()
 }
 
+/// Whether there is such a file.
+pub(crate) fn exists(path: &str) -> bool {
+    let base = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/t5x");
+    base.join(path).exists() || base.join(format!("{path}.zst")).exists()
+}
+
 pub(crate) fn json(path: &str) -> Value {
     serde_json::from_slice(&bytes(path)).unwrap()
 }
 
-#[allow(dead_code)]
 pub(crate) fn tensors(path: &str) -> Tensors {
     let bytes = bytes(path);
     let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -42,6 +49,33 @@ pub(crate) fn tensors(path: &str) -> Tensors {
         tensors.insert(name, (shape, values.collect()));
     }
     tensors
+}
+
+/// The network of a case.
+pub(crate) fn config(case: &str) -> ModelConfig {
+    let json = json(&format!("{case}/config.json"));
+    let size = |key: &str| json[key].as_u64().map_or(0, |size| size as usize);
+    let decoder_only = json["network"].as_str().unwrap().ends_with("decoder_only");
+    let activations: Vec<Activation> = serde_json::from_value(json["mlp_activations"].clone()).unwrap();
+    ModelConfig {
+        architecture: if decoder_only { Architecture::DecoderOnly } else { Architecture::EncoderDecoder },
+        vocab_size: size("vocab_size"),
+        emb_dim: size("emb_dim"),
+        num_heads: size("num_heads"),
+        head_dim: size("head_dim"),
+        mlp_dim: size("mlp_dim"),
+        num_encoder_layers: size("num_encoder_layers"),
+        num_decoder_layers: size("num_decoder_layers").max(size("num_layers")),
+        mlp_activations: activations,
+        dropout_rate: 0.0,
+        logits_via_embedding: json["logits_via_embedding"].as_bool().unwrap(),
+        inputs_bidirectional_attention: false,
+        scan_layers: json["scan_layers"].as_bool().unwrap_or(false),
+        relpos_num_buckets: 32,
+        relpos_max_distance: 128,
+        layer_norm_eps: 1e-6,
+        recompute: false,
+    }
 }
 
 /// A batch of a case.

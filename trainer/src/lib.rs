@@ -13,6 +13,7 @@ mod golden;
 pub mod gpu;
 pub mod host;
 pub mod log;
+pub mod model;
 mod number;
 pub mod op;
 pub mod ops;

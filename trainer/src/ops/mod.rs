@@ -3,6 +3,7 @@
 mod accumulate;
 mod activation;
 mod add;
+mod attention;
 mod cross_entropy;
 mod dropout;
 mod embedding;
@@ -20,6 +21,7 @@ mod sum_squares;
 pub use accumulate::Accumulate;
 pub use activation::{Activate, Activation, Gated};
 pub use add::Add;
+pub use attention::Attention;
 pub use cross_entropy::CrossEntropy;
 pub use dropout::Dropout;
 pub use embedding::{Embedding, TokenError, token_index};

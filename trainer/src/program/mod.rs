@@ -7,7 +7,10 @@
 //!
 //! The plan depends on shapes alone, so that the memory of a run is known before it starts.
 
+mod memory;
 mod plan;
+
+pub use memory::MemoryNeeds;
 
 use std::sync::Arc;
 

@@ -17,13 +17,30 @@ pub(super) fn plan(tape: &Tape, results: &[Var]) -> Result<Program, PlanError> {
         planner.step(at, node);
     }
     let results = results.iter().map(|&var| planner.placed(var)).collect();
-    Ok(Program {
+    let mut program = Program {
         steps: planner.steps,
         inputs: planner.inputs,
         constants: tape.constants.clone(),
         slots: planner.slots,
         results,
-    })
+    };
+    largest_first(&mut program);
+    Ok(program)
+}
+
+/// Numbers slots by size, so that programs which share theirs share the large ones.
+fn largest_first(program: &mut Program) {
+    let mut by_size: Vec<usize> = (0..program.slots.len()).collect();
+    by_size.sort_by_key(|slot| std::cmp::Reverse(program.slots[*slot]));
+    let mut numbers = vec![0; by_size.len()];
+    by_size.iter().enumerate().for_each(|(number, slot)| numbers[*slot] = number);
+    program.slots = by_size.iter().map(|slot| program.slots[*slot]).collect();
+    let steps = program.steps.iter_mut().flat_map(|step| step.inputs.iter_mut().chain(&mut step.outputs));
+    for (place, _) in steps.chain(&mut program.results) {
+        if let Place::Slot(slot) = place {
+            *slot = numbers[*slot];
+        }
+    }
 }
 
 /// The stored tensor that a value is, or is an older state of.

@@ -192,7 +192,9 @@ impl Tape {
         let node = self.nodes.len();
         let outputs: Vec<Var> = made
             .into_iter()
-            .map(|spec| self.value(self.scoped_name(op.name()), spec, Origin::Node(node)))
+            .map(|spec| {
+                self.value(format!("{}:{}", self.scope.join("/"), op.name()), spec, Origin::Node(node))
+            })
             .collect();
         self.nodes.push(Node { op: Arc::new(op), inputs: inputs.to_vec(), outputs: outputs.clone() });
         Ok(outputs)

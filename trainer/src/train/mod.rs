@@ -1,9 +1,22 @@
 //! Training: steps over batches, with what they log, evaluate and keep.
 
+mod error;
 mod loss;
 mod metrics;
+mod network;
+mod objective;
+mod report;
 mod schedule;
+mod source;
+#[cfg(test)]
+mod tests;
 
+pub use error::TrainError;
 pub use loss::{LossError, LossNormalizing, Targets};
 pub use metrics::{BaseMetrics, FeatureCounts, Losses, count_packed_examples};
+pub(crate) use network::targets_of;
+pub use network::{LossVars, Network};
+pub use objective::Objective;
+pub use report::StepReport;
 pub use schedule::{Schedule, ScheduleConfig, ScheduleError};
+pub use source::{BatchSource, DatasetSource, SourceError};

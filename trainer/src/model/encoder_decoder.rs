@@ -1,0 +1,37 @@
+//! T5's encoder-decoder (T5X `examples/t5`, `examples/scalable_t5`).
+
+use std::rc::Rc;
+
+use crate::model::layers::{Context, Encoded, Mode, Stack, Tokens};
+use crate::model::{ModelConfig, Parameters};
+use crate::tape::{Tape, TapeError, Var};
+
+/// Logits f32[B, L, V] of the decoder's tokens.
+pub fn encoder_decoder(
+    tape: &mut Tape,
+    config: &Rc<ModelConfig>,
+    parameters: &Rc<Parameters>,
+    encoder: &Tokens,
+    decoder: &Tokens,
+    mode: Mode,
+) -> Result<Var, TapeError> {
+    let context = Context { config: Rc::clone(config), parameters: Rc::clone(parameters), mode };
+    let embedded = context.embed(tape, "token_embedder", encoder)?;
+    let stack = Stack {
+        name: "encoder",
+        layers: config.num_encoder_layers,
+        self_attention: "attention",
+        causal: false,
+    };
+    let states = context.stack(tape, stack, embedded, encoder, None)?;
+    let embedded = context.embed(tape, "token_embedder", decoder)?;
+    let stack = Stack {
+        name: "decoder",
+        layers: config.num_decoder_layers,
+        self_attention: "self_attention",
+        causal: true,
+    };
+    let encoded = Encoded { states, groups: encoder.groups };
+    let states = context.stack(tape, stack, embedded, decoder, Some(encoded))?;
+    context.logits(tape, states, "token_embedder")
+}

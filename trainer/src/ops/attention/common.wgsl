@@ -1,0 +1,27 @@
+struct Params {
+    batch: u32,
+    queries: u32,
+    keys: u32,
+    heads: u32,
+    width: u32,
+    buckets: u32,
+    causal: u32,
+    relative: u32,
+    prefix: u32,
+    // Where parts of `facts` begin: buckets by distance, groups, prefixes, the end. The bias by head and distance is first.
+    buckets_at: u32,
+    q_groups_at: u32,
+    k_groups_at: u32,
+    prefix_at: u32,
+    facts_end: u32,
+    // What one kernel alone is asked.
+    flag: u32,
+}
+@group(0) @binding(0) var<uniform> p: Params;
+
+const FORBIDDEN = -1e10;
+const NO_KEY = -5e9;
+
+fn bucket_column(bucket: i32) -> u32 {
+    return min(u32(max(bucket, 0)), p.buckets - 1u);
+}

@@ -1,0 +1,124 @@
+//! Losses, gradients and updates against T5X, on the host and on the device.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use seqio::Batch;
+use serde_json::Value;
+
+use crate::engine::{Engine, ProgramId, Target};
+use crate::golden;
+use crate::host::HostTensor;
+use crate::model::{Architecture, InputShape, ModelConfig, host_inputs};
+use crate::program::Program;
+use crate::store::Stores;
+use crate::tape::{Tape, Var};
+use crate::testing::device;
+use crate::train::network::WEIGHTS;
+use crate::train::{BaseMetrics, LossNormalizing, Losses, Network, Objective, targets_of};
+
+fn targets() -> [(&'static str, Target); 2] {
+    [("host", Target::Cpu { threads: 2 }), ("device", Target::Gpu(device()))]
+}
+
+fn config_of(case: &str, batch: &str) -> ModelConfig {
+    let mut config = golden::config(case);
+    config.inputs_bidirectional_attention = config.architecture == Architecture::DecoderOnly && batch != "lm";
+    config
+}
+
+fn objective_of(hyper: &Value) -> Objective {
+    let normalizing = match &hyper["loss_normalizing_factor"] {
+        Value::Null => LossNormalizing::Nothing,
+        written => serde_json::from_value(written.clone()).unwrap(),
+    };
+    let number = |key: &str| hyper[key].as_f64().unwrap() as f32;
+    Objective { z_loss: number("z_loss"), label_smoothing: number("label_smoothing"), normalizing }
+}
+
+/// The base metrics of a case, and the gradient of every parameter.
+fn gradients(
+    case: &str,
+    config: ModelConfig,
+    batch: &Batch,
+    objective: &Objective,
+    target: Target,
+) -> (BaseMetrics, BTreeMap<String, Vec<f32>>) {
+    let weights = golden::tensors(&format!("{case}/weights.safetensors"));
+    let shape = InputShape::of(&config, batch, 1).unwrap();
+    let (mut stores, mut tape) = (Stores::new(), Tape::new());
+    let network = Network::new(config, &mut stores).unwrap();
+    let parameters = Rc::new(network.on(&mut tape, &stores));
+    let losses = network.losses(&mut tape, &parameters, shape, objective, true).unwrap();
+    let of: Vec<Var> = network.parameters.iter().map(|(spec, _)| parameters[&spec.name]).collect();
+    let mut results = vec![losses.loss, losses.z_loss, losses.correct];
+    results.extend(tape.backward(losses.loss, &of).unwrap());
+    let program = Program::new(&tape, &results).unwrap();
+    let mut engine = Engine::new(target, &stores, vec![program]).unwrap();
+    for (spec, id) in &network.parameters {
+        engine.write(&stores, *id, &HostTensor::F32(weights[&spec.name].1.clone())).unwrap();
+    }
+    let mut inputs = host_inputs(&network.config, shape, batch, 0..shape.rows).unwrap();
+    let targets = targets_of(batch, shape.decoder_length).unwrap();
+    let (token_weights, factor) = targets.weights_and_factor(objective.normalizing).unwrap();
+    let divided = token_weights.iter().map(|weight| weight / factor).collect();
+    inputs.insert(WEIGHTS.to_owned(), HostTensor::F32(divided));
+    let found = engine.run(ProgramId(0), |name| inputs.get(name)).unwrap();
+    let number = |at: usize| f64::from(found[at][0]);
+    let sums = Losses { loss: number(0), z_loss: number(1), correct: number(2) };
+    let named = network.parameters.iter().map(|(spec, _)| spec.name.clone()).zip(found[3..].to_vec());
+    (BaseMetrics::new(batch, &token_weights, sums), named.collect())
+}
+
+const CASES: [&str; 5] = ["encdec", "encdec_v1_0_tied", "decoder_only", "decoder_only_untied", "scalable_t5"];
+
+/// How far a gradient is from T5X's, as a part of what is allowed: 1e-4 of its root mean square and 1e-6.
+fn distance(expected: &[f32], found: &[f32]) -> f64 {
+    assert_eq!(expected.len(), found.len());
+    let squares: f64 = expected.iter().map(|x| f64::from(*x).powi(2)).sum();
+    let room = 1e-4 * (squares / expected.len() as f64).sqrt() + 1e-6;
+    let apart = expected.iter().zip(found).map(|(a, b)| f64::from((a - b).abs()));
+    apart.fold(0.0, f64::max) / room
+}
+
+#[test]
+fn losses_metrics_and_gradients_are_those_of_t5x() {
+    let (mut metrics_seen, mut gradients_seen) = (0, 0);
+    let mut largest: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+    for case in CASES {
+        for (batch_name, of_batch) in golden::json(&format!("{case}/loss.json")).as_object().unwrap() {
+            let batch = golden::batch(case, batch_name);
+            for (name, of_case) in of_batch["cases"].as_object().unwrap() {
+                let objective = objective_of(&of_case["hyper"]);
+                for (place, target) in targets() {
+                    let config = config_of(case, batch_name);
+                    let (metrics, found) = gradients(case, config, &batch, &objective, target);
+                    let what = format!("{case}/{batch_name}/{name} on the {place}");
+                    let metrics = metrics.values(1);
+                    for (metric, expected) in of_case["metrics"].as_object().unwrap() {
+                        let (found, expected) = (metrics[metric], expected.as_f64().unwrap());
+                        let apart = (found - expected).abs() / expected.abs().max(1e-3);
+                        assert!(apart <= 5e-6, "{what}, {metric}: {found} against {expected}");
+                        metrics_seen += 1;
+                    }
+                    let norm = found.values().flatten().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+                    let expected = of_case["grad_global_norm"].as_f64().unwrap();
+                    assert!((norm / expected - 1.0).abs() <= 5e-6, "{what}: norm {norm} against {expected}");
+                    let path = format!("{case}/grads_{batch_name}_{name}.safetensors");
+                    if !golden::exists(&path) {
+                        continue;
+                    }
+                    for (parameter, (_, expected)) in golden::tensors(&path) {
+                        let apart = distance(&expected, &found[&parameter]);
+                        assert!(apart <= 1.0, "{what}, {parameter}: {apart} of the tolerance");
+                        let so_far = largest.entry((case, place)).or_default();
+                        *so_far = so_far.max(apart);
+                        gradients_seen += 1;
+                    }
+                }
+            }
+        }
+    }
+    println!("largest distance of a gradient, as a part of its tolerance: {largest:?}");
+    assert!(metrics_seen > 500 && gradients_seen > 400, "{metrics_seen}, {gradients_seen}");
+}
