@@ -7,6 +7,7 @@ mod learn;
 mod query;
 mod see;
 mod stream;
+mod train;
 
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ pub(crate) use self::learn::{CompletionsArgs, InitArgs, ManArgs, ReferenceArgs, 
 pub(crate) use self::query::QueryArgs;
 pub(crate) use self::see::{ExplainArgs, InspectArgs, ListArgs, Listed, StageName, StatsArgs};
 pub(crate) use self::stream::{BatchArgs, DigestName, FindArgs, FormatName, PlanArgs, StreamArgs};
+pub(crate) use self::train::AdaptersArgs;
 
 const ABOUT: &str = "\
 Define, cache, inspect and stream data sets for language models.
@@ -141,6 +143,8 @@ pub(crate) enum Command {
     /// Measure caching or streaming on this machine
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// List what this machine has to train on: adapters, and the processor
+    Adapters(AdaptersArgs),
     /// Print what a task file can say: every key, kind, type and step
     Reference(ReferenceArgs),
     /// Print the JSON Schema of task files, with which editors complete and check them

@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+mod adapters;
 mod batch;
 mod bench_cache;
 mod bench_infeed;
@@ -39,6 +40,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut Out) -> anyhow::Result<()> {
         Command::Find(args) => find::run(&session, &args, out),
         Command::Bench(BenchCommand::Cache(args)) => bench_cache::run(&session, &args, out),
         Command::Bench(BenchCommand::Infeed(args)) => bench_infeed::run(&session, &args, out),
+        Command::Adapters(args) => adapters::run(&args, out),
         Command::Reference(args) => reference::run(&args, out),
         Command::Schema(_) => reference::schema(out),
         Command::Completions(args) => completions::run(&args, out),

@@ -40,7 +40,8 @@ pub enum DefinitionErrorKind {
 }
 
 impl DefinitionError {
-    pub(crate) fn new(problem: impl Into<String>) -> Self {
+    /// A mistake in a definition, without a place yet.
+    pub fn new(problem: impl Into<String>) -> Self {
         Self {
             place: None,
             context: Vec::new(),
@@ -50,22 +51,26 @@ impl DefinitionError {
         }
     }
 
-    pub(crate) fn at(mut self, place: Option<Place>) -> Self {
+    /// Says where it stands.
+    pub fn at(mut self, place: Option<Place>) -> Self {
         self.place = place;
         self
     }
 
-    pub(crate) fn within(mut self, context: impl Into<String>) -> Self {
+    /// Says what it is in, outermost first.
+    pub fn within(mut self, context: impl Into<String>) -> Self {
         self.context.push(context.into());
         self
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    /// Says what to do.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    pub(crate) fn maybe_hint(mut self, hint: Option<String>) -> Self {
+    /// Says what to do, if it is known.
+    pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint.or(self.hint);
         self
     }
@@ -105,7 +110,7 @@ pub struct DefinitionErrors {
 }
 
 impl DefinitionErrors {
-    /// Sorts mistakes by place, those without one last.
+    /// Sorts mistakes, of which there must be at least one, by place; those without one come last.
     pub(crate) fn new(mut errors: Vec<DefinitionError>) -> Self {
         debug_assert!(!errors.is_empty(), "no mistakes are no error");
         errors.sort_by(|a, b| (a.place.is_none(), &a.place).cmp(&(b.place.is_none(), &b.place)));
@@ -114,11 +119,12 @@ impl DefinitionErrors {
     }
 
     /// `Ok` if there are none.
-    pub(crate) fn none_or(errors: Vec<DefinitionError>) -> Result<(), Self> {
+    pub fn none_or(errors: Vec<DefinitionError>) -> Result<(), Self> {
         if errors.is_empty() { Ok(()) } else { Err(Self::new(errors)) }
     }
 
-    pub(crate) fn into_vec(self) -> Vec<DefinitionError> {
+    /// The mistakes, to be told with others.
+    pub fn into_vec(self) -> Vec<DefinitionError> {
         self.errors
     }
 

@@ -77,7 +77,7 @@ pub use crate::explain::{
 pub use crate::feature::{Feature, FeatureLengths, Features};
 pub use crate::fingerprint::{Fingerprint, NotAFingerprint, canonical_json};
 pub use crate::key::{KeyValue, WrittenKey};
-pub use crate::locate::Place;
+pub use crate::locate::{Place, TomlDocument};
 pub use crate::preprocess::{
     AppendEos, AppendEosAfterTrim, CustomStep, CustomSteps, Deduplicate, Filter, Format, PRETOKENIZED_SUFFIX,
     PreprocessError, Preprocessor, Rekey, Select, SplitKey, Step, StepContext, StepSettings, TokenEdit,

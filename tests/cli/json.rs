@@ -36,12 +36,13 @@ fn keys(value: &Value, at: &str, found: &mut BTreeSet<String>) {
 }
 
 /// Every listing, in an order in which each finds what it lists.
-const LISTINGS: [&str; 25] = [
+const LISTINGS: [&str; 26] = [
     "list",
     "list steps",
     "list vocabularies",
     "list kinds",
     "reference trim",
+    "adapters",
     "explain docs",
     "inspect docs -n 1",
     "inspect docs -n 1 --stage raw",

@@ -4,6 +4,7 @@
 
 mod support;
 
+mod adapters;
 mod batch;
 mod bench;
 mod cache;

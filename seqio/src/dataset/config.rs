@@ -207,7 +207,12 @@ impl DatasetConfig {
         self.window.unwrap_or_else(|| default_window(self.packing, limits))
     }
 
-    /// Says what is wrong with the request, before anything is read. Returns the limits, in the converter's order.
+    /// Says what is wrong with the request, before anything is read.
+    pub fn validate(&self) -> Result<(), DatasetError> {
+        self.check().map(drop)
+    }
+
+    /// [`Self::validate`]. Returns the limits, in the converter's order.
     pub(crate) fn check(&self) -> Result<Vec<usize>, DatasetError> {
         let limits = self.converter.limits(&self.lengths)?;
         self.batch_sizes.check()?;

@@ -114,6 +114,7 @@ impl Mistake {
                 format!("`{key}` must be {expected}, but is {found}")
             }
             (Kind::WrongType { found, expected }, None) => format!("this must be {expected}, but is {found}"),
+            (Kind::Other(problem), Some(key)) if problem.starts_with(&format!("`{key}` ")) => problem.clone(),
             (Kind::Other(problem), Some(key)) => format!("`{key}`: {problem}"),
             (Kind::Other(problem), None) => problem.clone(),
         }

@@ -8,6 +8,7 @@
 //! ```
 
 mod decode;
+mod document;
 mod locator;
 mod node;
 
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub(crate) use self::decode::{Mistake, decode, decode_with};
+pub use self::document::TomlDocument;
 pub(crate) use self::locator::Locator;
 pub(crate) use self::node::{Entry, Node, NodeValue, Part};
 

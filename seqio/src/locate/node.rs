@@ -123,6 +123,28 @@ impl Node {
         }
     }
 
+    /// The same with all ranges moved `by` bytes on, less `back`.
+    pub(crate) fn moved(mut self, by: usize, back: usize) -> Self {
+        let moved =
+            |span: Range<usize>| (span.start + by).saturating_sub(back)..(span.end + by).saturating_sub(back);
+        self.span = moved(self.span);
+        self.value = match self.value {
+            NodeValue::Table(entries) => {
+                let entry = |entry: Entry| Entry {
+                    key_span: moved(entry.key_span),
+                    node: entry.node.moved(by, back),
+                    ..entry
+                };
+                NodeValue::Table(entries.into_iter().map(entry).collect())
+            }
+            NodeValue::Array(items) => {
+                NodeValue::Array(items.into_iter().map(|item| item.moved(by, back)).collect())
+            }
+            value => value,
+        };
+        self
+    }
+
     /// Takes the entry at the end of a path of keys out of its table; whether it was there.
     pub(crate) fn remove(&mut self, path: &[Part]) -> bool {
         let Some((Part::Key(key), way)) = path.split_last() else {
