@@ -15,10 +15,11 @@ fn embedding(
     if i < p.elements {
         // A negative id is beyond every vocabulary as an unsigned number.
         let id = ids[i / p.width];
-        rows[i] = 0.0;
+        var value = 0.0;
         if id < p.vocab_size {
-            rows[i] = table[id * p.width + i % p.width];
+            value = table[id * p.width + i % p.width];
         }
+        rows[i] = value;
     }
 }
 

@@ -37,7 +37,10 @@ impl Op for Rows {
     fn outputs(&self, inputs: &[Spec]) -> Result<Vec<Spec>, String> {
         let Self { start, count } = *self;
         match inputs {
-            [x] if x.kind == Kind::F32 && count > 0 && start + count <= x.shape.rows() => {
+            [x] if x.kind == Kind::F32
+                && count > 0
+                && x.shape.rows().checked_sub(count).is_some_and(|last| start <= last) =>
+            {
                 Ok(vec![Spec::f32([count, x.shape.width()])])
             }
             _ => Err(format!("it takes floats with {count} rows from row {start} on")),

@@ -25,9 +25,10 @@ fn unslice(
     if i < p.elements {
         // What is before the run wraps around and is beyond it as well.
         let at = i % p.stride - p.offset;
-        y[i] = 0.0;
+        var value = 0.0;
         if at < p.run {
-            y[i] = x[i / p.stride * p.run + at];
+            value = x[i / p.stride * p.run + at];
         }
+        y[i] = value;
     }
 }
