@@ -20,13 +20,6 @@ pub(crate) fn device() -> Device {
         .clone()
 }
 
-/// A JSON file of what T5X and JAX computed.
-pub(crate) fn golden(name: &str) -> serde_json::Value {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/t5x");
-    let text = std::fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    serde_json::from_str(&text).unwrap()
-}
-
 /// Inputs of an operation under test, filled from a seed.
 pub(crate) struct Case {
     random: Random,

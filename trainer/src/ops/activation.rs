@@ -319,7 +319,8 @@ fn dispatch(
 mod tests {
     use super::Activation::{Gelu, Linear, Relu, Silu};
     use super::*;
-    use crate::testing::{Case, check, golden};
+    use crate::golden;
+    use crate::testing::{Case, check};
 
     #[test]
     fn both_implementations_agree_and_the_derivative_is_right() {
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn values_are_those_of_jax() {
-        let jax = golden("unit/masks_and_pointwise.json");
+        let jax = golden::json("unit/masks_and_pointwise.json");
         let floats = |name: &str| -> Vec<f32> {
             let values = jax["activations"][name].as_array().unwrap().iter();
             values.map(|x| x.as_f64().unwrap() as f32).collect()

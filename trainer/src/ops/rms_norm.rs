@@ -245,10 +245,11 @@ fn cut(width: usize) -> (usize, usize) {
 mod tests {
     use super::*;
     use crate::engine::{Engine, ProgramId, Target};
+    use crate::golden;
     use crate::host::HostTensor;
     use crate::program::Program;
     use crate::store::Stores;
-    use crate::testing::{Case, assert_close, check, golden};
+    use crate::testing::{Case, assert_close, check};
 
     #[test]
     fn both_implementations_agree_and_the_derivative_is_right() {
@@ -269,7 +270,7 @@ mod tests {
 
     #[test]
     fn values_are_those_of_t5x() {
-        let norm = &golden("unit/masks_and_pointwise.json")["layer_norm"];
+        let norm = &golden::json("unit/masks_and_pointwise.json")["layer_norm"];
         let flat = |value: &serde_json::Value| -> Vec<f32> {
             value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect()
         };

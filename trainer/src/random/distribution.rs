@@ -82,8 +82,8 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden;
     use crate::random::{Key, threefry2x32};
-    use crate::testing::golden;
 
     fn floats(value: &serde_json::Value) -> Vec<f32> {
         value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect()
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn distributions_are_those_of_jax() {
-        let jax = golden("unit/prng_threefry.json");
+        let jax = golden::json("unit/prng_threefry.json");
         let key = Key::new(42);
         // Five counters, padded to six, cut in two halves.
         let older = [[0, 3], [1, 4], [2, 0]].map(|counter| threefry2x32(key.0, counter));

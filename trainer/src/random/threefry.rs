@@ -68,6 +68,7 @@ mod tests {
     use super::*;
     use crate::cpu::CpuArgs;
     use crate::engine::{Engine, ProgramId, Target};
+    use crate::golden;
     use crate::gpu::{GpuArgs, Kernel, PRELUDE, linear_groups};
     use crate::host::HostTensor;
     use crate::op::Op;
@@ -75,7 +76,7 @@ mod tests {
     use crate::shape::Spec;
     use crate::store::Stores;
     use crate::tape::{Recorded, Tape, TapeError, Var};
-    use crate::testing::{device, golden};
+    use crate::testing::device;
 
     fn words(value: &serde_json::Value) -> Vec<u32> {
         let words = value.as_array().unwrap().iter();
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn keys_and_bits_are_those_of_jax() {
-        let jax = golden("unit/prng_threefry.json");
+        let jax = golden::json("unit/prng_threefry.json");
         let jax = &jax["threefry_partitionable=true"];
         let key = Key::new(42);
         assert_eq!(key.0.to_vec(), words(&jax["PRNGKey(42)"]));
@@ -107,7 +108,7 @@ mod tests {
             let pairs: Vec<[u32; 2]> = x.iter().zip(y).map(|(x, y)| threefry2x32(key.0, [*x, *y])).collect();
             pairs.iter().map(|pair| pair[0]).chain(pairs.iter().map(|pair| pair[1])).collect()
         }
-        let jax = golden("unit/prng_threefry.json");
+        let jax = golden::json("unit/prng_threefry.json");
         let jax = &jax["threefry_partitionable=false"];
         let key = Key::new(42);
         assert_eq!(halves(key, &[0, 1, 2, 3]), keys(&jax["split(key)"]).concat());
