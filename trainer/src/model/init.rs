@@ -132,7 +132,7 @@ mod tests {
         // Initializer, variance, limit.
         let cases = [
             (Initializer::Normal, 1.0, f32::INFINITY),
-            (Initializer::TruncatedNormal { fan_in: 50 }, 0.02, 2.0 / 0.87962566 / 50f32.sqrt()),
+            (Initializer::TruncatedNormal { fan_in: 50 }, 0.02, 2.0 / TRUNCATED_DEVIATION / 50f32.sqrt()),
             (Initializer::ScaledNormal { fan_in: 50, divisor: 8.0 }, 0.02 / 64.0, f32::INFINITY),
             (Initializer::Uniform { fan_avg: 20.0 }, 0.05, (3.0f32 / 20.0).sqrt()),
         ];
