@@ -17,6 +17,7 @@ pub mod model;
 mod number;
 pub mod op;
 pub mod ops;
+pub mod optimizer;
 pub mod program;
 pub mod random;
 pub mod shape;

@@ -42,7 +42,6 @@ struct Walk {
 }
 
 impl Walk {
-    #[allow(dead_code)]
     fn new(axes: &[(usize, usize)]) -> Option<Self> {
         let (outer, inner) = match axes {
             [] => ((1, 0), (1, 0)),
@@ -71,7 +70,6 @@ pub(crate) struct Reduction {
 }
 
 impl Reduction {
-    #[allow(dead_code)]
     /// Sums over the axes that are marked; `None` where kept and summed axes alternate more than twice.
     pub(crate) fn over(dims: &[usize], summed: &[bool]) -> Option<Self> {
         // Neighbouring axes of one fate are one axis: its length and stride.
@@ -281,7 +279,6 @@ pub(crate) fn sum_of(x: &[f32], of: impl Fn(f32) -> f32) -> f32 {
     sum_lanes(lanes)
 }
 
-#[allow(dead_code)]
 /// The sum of `of` each pair of numbers.
 pub(crate) fn sum_of_pairs(x: &[f32], y: &[f32], of: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [0.0f32; LANES];

@@ -1,0 +1,68 @@
+struct Params { shape: Layout, r: Reduction, elements: u32, beta: f32, skip_nan: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(2) var<storage, read> gradients: array<f32>;
+@group(0) @binding(3) var<storage, read> rows: array<f32>;
+@group(0) @binding(4) var<storage, read> columns: array<f32>;
+
+@group(0) @binding(1) var<storage, read_write> squares: array<f32>;
+
+@compute @workgroup_size(64)
+fn update_squares(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let i = linear_index(group, groups, local, 64u);
+    if i >= p.r.outputs * p.r.splits {
+        return;
+    }
+    let at = output_and_split(p.r, i);
+    let start = kept_offset(p.r, at.x);
+    var sum = 0.0;
+    for (var term = at.y; term < p.r.terms; term += p.r.splits) {
+        let element = start + term_offset(p.r, term);
+        let part = place(p.shape, element);
+        let value = gradients[element] * rows[part.x] * columns[part.y];
+        sum += value * value;
+    }
+    squares[at.y * p.r.outputs + at.x] = sum;
+}
+
+@group(0) @binding(1) var<storage, read_write> parameters: array<f32>;
+@group(0) @binding(5) var<storage, read> step_sizes: array<f32>;
+// Learning rate, decay, 1 - decay, weight decay.
+@group(0) @binding(6) var<storage, read> scalars: array<f32>;
+@group(0) @binding(7) var<storage, read_write> momenta: array<f32>;
+
+fn update_of(i: u32) -> f32 {
+    let part = place(p.shape, i);
+    return step_sizes[part.z] * (gradients[i] * rows[part.x] * columns[part.y]);
+}
+
+@compute @workgroup_size(64)
+fn apply(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let i = linear_index(group, groups, local, 64u);
+    if i < p.elements {
+        let old = parameters[i];
+        parameters[i] = unless_nan((1.0 - scalars[3]) * old - update_of(i), old, p.skip_nan);
+    }
+}
+
+@compute @workgroup_size(64)
+fn apply_with_momentum(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let i = linear_index(group, groups, local, 64u);
+    if i < p.elements {
+        let old = parameters[i];
+        let momentum = p.beta * momenta[i] + (1.0 - p.beta) * update_of(i);
+        momenta[i] = unless_nan(momentum, momenta[i], p.skip_nan);
+        parameters[i] = unless_nan((1.0 - scalars[3]) * old - momentum, old, p.skip_nan);
+    }
+}
