@@ -1,7 +1,7 @@
-//! Adds a multiple of a tensor to a stored one: gradients of microbatches.
+//! Adds a tensor to a stored one, or begins the sum anew: gradients of microbatches.
 //!
 //! ```text
-//! sum f32[S], x f32[S], scale f32[1]  ->  sum + x * scale, in the place of sum
+//! sum f32[S], x f32[S], fresh i32[1]  ->  sum + x, or x where fresh is not 0; in the place of sum
 //! ```
 
 use rayon::prelude::*;
@@ -15,7 +15,9 @@ use crate::tape::{Recorded, Tape, TapeError, Var};
 static ACCUMULATE: Kernel =
     Kernel { name: "accumulate", source: &[PRELUDE, include_str!("accumulate.wgsl")], entry: "accumulate" };
 
-/// `sum + x · scale`, in the place of `sum`. It has no derivative.
+/// `sum + x`, or `x` alone where `fresh` is not 0, in the place of `sum`. It has no derivative.
+///
+/// What was in `sum` then does not matter, not even if it was no number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accumulate;
 
@@ -26,10 +28,10 @@ impl Op for Accumulate {
 
     fn outputs(&self, inputs: &[Spec]) -> Result<Vec<Spec>, String> {
         match inputs {
-            [sum, x, scale] if sum == x && x.kind == Kind::F32 && *scale == Spec::f32([1]) => {
+            [sum, x, fresh] if sum == x && x.kind == Kind::F32 && *fresh == Spec::i32([1]) => {
                 Ok(vec![sum.clone()])
             }
-            _ => Err("it takes two tensors of floats of one shape, and a scale f32[1]".to_owned()),
+            _ => Err("it takes two tensors of floats of one shape, and a flag i32[1]".to_owned()),
         }
     }
 
@@ -38,9 +40,13 @@ impl Op for Accumulate {
     }
 
     fn cpu(&self, args: &mut CpuArgs<'_>) {
-        let (sum, x, scale) = (args.output(0), args.input(1), args.input(2)[0]);
+        let (sum, x, fresh) = (args.output(0), args.input(1), args.ints(2)[0] != 0);
         sum.par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).for_each(|(sum, x)| {
-            sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += x * scale);
+            if fresh {
+                sum.copy_from_slice(x);
+            } else {
+                sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += x);
+            }
         });
     }
 
@@ -65,23 +71,24 @@ mod tests {
     use crate::testing::device;
 
     #[test]
-    fn every_run_adds_once_more() {
+    fn every_run_adds_once_more_or_begins_anew() {
         let mut stores = Stores::new();
         let id = stores.add("sum", Spec::f32([3, 2]));
         let mut tape = Tape::new();
         let sum = tape.stored(&stores, id);
         let x = tape.input("x", Spec::f32([3, 2])).unwrap();
-        let scale = tape.input("scale", Spec::f32([1])).unwrap();
-        tape.record(Accumulate, &[sum, x, scale]).unwrap();
+        let fresh = tape.input("fresh", Spec::i32([1])).unwrap();
+        tape.record(Accumulate, &[sum, x, fresh]).unwrap();
         let program = Program::new(&tape, &[]).unwrap();
         let x = HostTensor::F32(vec![1.0, 2.0, -3.0, 0.0, 0.5, 8.0]);
         for target in [Target::Cpu { threads: 2 }, Target::Gpu(device())] {
             let mut engine = Engine::new(target, &stores, vec![program.clone()]).unwrap();
-            for scale in [0.5, 2.0] {
-                let scale = HostTensor::F32(vec![scale]);
-                engine.run(ProgramId(0), |name| Some(if name == "x" { &x } else { &scale })).unwrap();
+            engine.write(&stores, id, &HostTensor::F32(vec![f32::NAN; 6])).unwrap();
+            for fresh in [1, 0, 0] {
+                let fresh = HostTensor::I32(vec![fresh]);
+                engine.run(ProgramId(0), |name| Some(if name == "x" { &x } else { &fresh })).unwrap();
             }
-            assert_eq!(engine.read(&stores, id).unwrap(), [2.5, 5.0, -7.5, 0.0, 1.25, 20.0]);
+            assert_eq!(engine.read(&stores, id).unwrap(), [3.0, 6.0, -9.0, 0.0, 1.5, 24.0]);
         }
     }
 }

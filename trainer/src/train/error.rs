@@ -2,7 +2,9 @@
 
 use crate::checkpoint::CheckpointError;
 use crate::engine::EngineError;
+use crate::log::LogError;
 use crate::model::{InputError, ModelError};
+use crate::optimizer::OptimizerError;
 use crate::program::PlanError;
 use crate::tape::TapeError;
 use crate::train::{LossError, SourceError};
@@ -22,6 +24,9 @@ pub enum TrainError {
     /// What it runs on failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// An optimizer that cannot be.
+    #[error(transparent)]
+    Optimizer(#[from] OptimizerError),
     /// A batch that does not fit the network.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -35,8 +40,8 @@ pub enum TrainError {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// A log that cannot be written.
-    #[error("the log cannot be written: {0}")]
-    Log(#[source] std::io::Error),
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// Rows that cannot be cut into equal parts.
     #[error("batches of {rows} rows cannot be cut into {parts} equal microbatches")]
     Microbatches {
