@@ -10,6 +10,7 @@ mod schedule;
 mod source;
 #[cfg(test)]
 mod tests;
+mod trainer;
 
 pub use error::TrainError;
 pub use loss::{LossError, LossNormalizing, Targets};
@@ -20,3 +21,4 @@ pub use objective::Objective;
 pub use report::StepReport;
 pub use schedule::{Schedule, ScheduleConfig, ScheduleError};
 pub use source::{BatchSource, DatasetSource, SourceError};
+pub use trainer::{Trainer, TrainerConfig, TrainerPlan};

@@ -10,12 +10,16 @@ use crate::engine::{Engine, ProgramId, Target};
 use crate::golden;
 use crate::host::HostTensor;
 use crate::model::{Architecture, InputShape, ModelConfig, host_inputs};
+use crate::optimizer::{AdafactorConfig, AdamWConfig, OptimizerConfig};
 use crate::program::Program;
 use crate::store::Stores;
 use crate::tape::{Tape, Var};
 use crate::testing::device;
 use crate::train::network::WEIGHTS;
-use crate::train::{BaseMetrics, LossNormalizing, Losses, Network, Objective, targets_of};
+use crate::train::{
+    BaseMetrics, LossNormalizing, Losses, Network, Objective, Schedule, ScheduleConfig, Trainer,
+    TrainerConfig, TrainerPlan, targets_of,
+};
 
 fn targets() -> [(&'static str, Target); 2] {
     [("host", Target::Cpu { threads: 2 }), ("device", Target::Gpu(device()))]
@@ -121,4 +125,123 @@ fn losses_metrics_and_gradients_are_those_of_t5x() {
     }
     println!("largest distance of a gradient, as a part of its tolerance: {largest:?}");
     assert!(metrics_seen > 500 && gradients_seen > 400, "{metrics_seen}, {gradients_seen}");
+}
+
+/// The settings of a variant in `train.json`.
+fn settings_of(hyper: &Value) -> (OptimizerConfig, Schedule) {
+    let constant = |base: f64| ScheduleConfig {
+        factors: "constant".to_owned(),
+        base_learning_rate: base,
+        ..ScheduleConfig::default()
+    };
+    let number = |key: &str| hyper[key].as_f64().unwrap();
+    if hyper["optimizer"] == "optax.adamw" {
+        let config = AdamWConfig {
+            beta1: number("b1"),
+            beta2: number("b2"),
+            epsilon: number("eps") as f32,
+            weight_decay: number("weight_decay") as f32,
+            ..AdamWConfig::default()
+        };
+        let schedule = Schedule::new(constant(number("learning_rate"))).unwrap();
+        return (OptimizerConfig::AdamW(config), schedule);
+    }
+    let config = AdafactorConfig {
+        decay_rate: number("decay_rate"),
+        min_dim_size_to_factor: number("min_dim_size_to_factor") as usize,
+        ..AdafactorConfig::default()
+    };
+    let schedule = if hyper["learning_rate"].as_str().unwrap().contains("rsqrt_decay") {
+        ScheduleConfig { base_learning_rate: 0.1, warmup_steps: 3, ..ScheduleConfig::default() }
+    } else {
+        constant(0.001)
+    };
+    (OptimizerConfig::Adafactor(config), Schedule::new(schedule).unwrap())
+}
+
+/// How far parameters may be from T5X's (the goldens' README says why the factored encoder-decoder may be further).
+fn tolerance(case: &str, variant: &str, step: u64) -> f32 {
+    match (case, variant, step) {
+        ("encdec", "adafactor_factored", 1) => 1e-6,
+        ("encdec", "adafactor_factored", _) => 2e-3,
+        (_, "adamw", _) => 2e-5,
+        _ => 1e-5,
+    }
+}
+
+#[test]
+fn updates_are_those_of_t5x() {
+    let mut largest: BTreeMap<String, f32> = BTreeMap::new();
+    let (mut compared, mut states) = (0, 0);
+    for case in ["encdec", "decoder_only", "scalable_t5"] {
+        let batch = golden::batch(case, "packed");
+        for (variant, golden) in golden::json(&format!("{case}/train.json")).as_object().unwrap() {
+            let (optimizer, schedule) = settings_of(&golden["hyper"]);
+            for (place, target) in targets() {
+                let model = config_of(case, "packed");
+                let shape = InputShape::of(&model, &batch, 1).unwrap();
+                let objective =
+                    Objective { z_loss: 1e-4, label_smoothing: 0.0, normalizing: LossNormalizing::Nothing };
+                let config = TrainerConfig {
+                    model,
+                    objective,
+                    optimizer: optimizer.clone(),
+                    schedule: schedule.clone(),
+                    seed: 0,
+                    microbatches: 1,
+                };
+                let mut trainer = Trainer::new(TrainerPlan::new(config, shape).unwrap(), target).unwrap();
+                for (name, (_, values)) in golden::tensors(&format!("{case}/weights.safetensors")) {
+                    trainer.write(&name, values).unwrap();
+                }
+                for step in 0..5 {
+                    let report = trainer.train(&batch).unwrap();
+                    let what = format!("{case}/{variant} on the {place}");
+                    let expected = &golden["steps"][step as usize];
+                    // Where rounding decides parameters, losses follow them.
+                    let room = if tolerance(case, variant, step) > 1e-3 { 1e-4 } else { 2e-5 };
+                    let apart = |found: f64, key: &str| {
+                        let expected = expected[key].as_f64().unwrap();
+                        let apart = (found / expected - 1.0).abs();
+                        assert!(apart <= room, "{what}, step {step}, {key}: {found} {expected}");
+                    };
+                    apart(report.base.losses.loss, "loss_before_update");
+                    apart(report.gradient_norm, "grad_global_norm");
+                    if expected["learning_rate"].is_number() {
+                        apart(f64::from(report.learning_rate), "learning_rate");
+                    }
+                    let done = step + 1;
+                    let path = format!("{case}/params_{variant}_step{done}.safetensors");
+                    if golden::exists(&path) {
+                        for (name, (_, expected)) in golden::tensors(&path) {
+                            let found = trainer.read(&name).unwrap();
+                            let apart =
+                                expected.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                            let room = tolerance(case, variant, done);
+                            assert!(apart <= room, "{what}, {name} after {done} steps: apart by {apart}");
+                            let so_far = largest
+                                .entry(format!("{case}/{variant} after {done} on the {place}"))
+                                .or_default();
+                            *so_far = so_far.max(apart);
+                            compared += 1;
+                        }
+                    }
+                }
+                let path = format!("{case}/opt_state_{variant}_step5.safetensors");
+                if golden::exists(&path) {
+                    for (name, (shape, expected)) in golden::tensors(&path) {
+                        let Some(name) = name.strip_prefix("param_states/") else { continue };
+                        let found = trainer.read(name).unwrap();
+                        assert_eq!(found.len(), shape.iter().product::<usize>(), "{case}/{variant}, {name}");
+                        let room = if tolerance(case, variant, 5) > 1e-3 { 50.0 } else { 1.0 };
+                        let apart = distance(&expected, &found) / room;
+                        assert!(apart <= 1.0, "{case}/{variant} on the {place}, {name}: {apart}");
+                        states += 1;
+                    }
+                }
+            }
+        }
+    }
+    println!("largest distances of parameters: {largest:#?}");
+    assert!(compared > 500 && states > 150, "{compared}, {states}");
 }
