@@ -1,6 +1,7 @@
 //! Training: steps over batches, with what they log, evaluate and keep.
 
 mod error;
+mod fit;
 mod loss;
 mod metrics;
 mod network;
@@ -13,6 +14,7 @@ mod tests;
 mod trainer;
 
 pub use error::TrainError;
+pub use fit::{Ended, Evaluation, Fit, NonFinite, Observer, Progress, Reason, Schedules, Unobserved};
 pub use loss::{LossError, LossNormalizing, Targets};
 pub use metrics::{BaseMetrics, FeatureCounts, Losses, count_packed_examples};
 pub(crate) use network::targets_of;

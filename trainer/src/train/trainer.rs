@@ -14,8 +14,8 @@ use seqio::Batch;
 
 use crate::engine::{Engine, ProgramId, Target};
 use crate::host::HostTensor;
-use crate::model::{ModelConfig, initial_values};
 use crate::model::{HostInputs, InputShape, host_inputs, part};
+use crate::model::{ModelConfig, initial_values};
 use crate::ops::{Accumulate, Fill, SumSquares};
 use crate::optimizer::{OptimizerConfig, StateTensor, Update, UpdatePlan, on_one_rank, scalars_spec};
 use crate::program::{MemoryNeeds, Program};
@@ -142,7 +142,7 @@ impl Trainer {
     /// Draws all parameters from the run's seed.
     pub fn initialize(&mut self) -> Result<(), TrainError> {
         for (spec, id) in &self.network.parameters {
-            let values = initial_values(self.config.seed, spec);
+            let values = initial_values(self.config.seed, spec, None);
             self.engine.write(&self.stores, *id, &HostTensor::F32(values))?;
         }
         Ok(())
