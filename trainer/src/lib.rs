@@ -6,6 +6,7 @@
 //! the same dispatches.
 
 pub mod checkpoint;
+pub mod config;
 pub mod cpu;
 pub mod engine;
 #[cfg(test)]

@@ -1,0 +1,246 @@
+//! What cannot be meant in a run file, before anything is opened: all of it at once.
+
+use std::collections::BTreeSet;
+
+use seqio::{Dataset, DatasetError, DefinitionError, Split, Task, quoted};
+
+use crate::config::data::converter;
+use crate::config::{OrderName, RestoreWhat, RunFile};
+use crate::model::{Architecture, ModelError};
+use crate::optimizer::OptimizerError;
+use crate::train::{Schedule, ScheduleError};
+
+/// Mistakes as they are found, each at its key.
+struct Mistakes<'a> {
+    file: &'a RunFile,
+    found: Vec<DefinitionError>,
+}
+
+impl Mistakes<'_> {
+    fn add(&mut self, path: &[&str], problem: impl Into<String>) {
+        self.push(path, DefinitionError::new(problem));
+    }
+
+    fn hinted(&mut self, path: &[&str], problem: impl Into<String>, hint: impl Into<String>) {
+        self.push(path, DefinitionError::new(problem).hint(hint));
+    }
+
+    fn push(&mut self, path: &[&str], error: DefinitionError) {
+        let table = path.first().map_or(String::new(), |table| format!("`[{table}]`"));
+        self.found.push(error.at(self.file.place(path)).within(table));
+    }
+
+    /// For what counts steps, rows, batches.
+    fn at_least_one(&mut self, path: &[&str], number: u64) {
+        if number == 0 {
+            let key = path.last().copied().unwrap_or_default();
+            self.add(path, format!("`{key}` is 0; it must be at least 1"));
+        }
+    }
+
+    fn share(&mut self, path: &[&str], number: f32) {
+        if !(0.0..1.0).contains(&number) {
+            let key = path.last().copied().unwrap_or_default();
+            self.add(path, format!("`{key}` is {number}; it is a share, from 0 up to but without 1"));
+        }
+    }
+
+    fn split(&mut self, path: &[&str], split: &str) {
+        if let Err(error) = split.parse::<Split>() {
+            self.add(path, error.to_string());
+        }
+    }
+}
+
+impl RunFile {
+    /// Everything that cannot be meant, whatever the data are.
+    pub(super) fn check(&self) -> Vec<DefinitionError> {
+        let mut mistakes = Mistakes { file: self, found: Vec::new() };
+        self.check_model(&mut mistakes);
+        self.check_data(&mut mistakes);
+        self.check_train(&mut mistakes);
+        self.check_rest(&mut mistakes);
+        mistakes.found
+    }
+
+    fn check_model(&self, mistakes: &mut Mistakes<'_>) {
+        let model = &self.config.model;
+        if model.inputs_bidirectional_attention && model.architecture == Architecture::DecoderOnly {
+            mistakes.add(
+                &["model", "inputs_bidirectional_attention"],
+                "no converter tells inputs from targets in a decoder's row yet, so that inputs cannot see each other",
+            );
+        }
+        let Err(error) = self.config.model.check() else { return };
+        let key = match &error {
+            ModelError::Zero { field } => field,
+            ModelError::EncoderLayers { .. } => "num_encoder_layers",
+            ModelError::Activations { .. } => "mlp_activations",
+            ModelError::DropoutRate { .. } => "dropout_rate",
+            ModelError::Buckets { .. } => "relpos_num_buckets",
+            ModelError::Bidirectional => "inputs_bidirectional_attention",
+            _ => "",
+        };
+        mistakes.add(&["model", key], error.to_string());
+    }
+
+    fn check_data(&self, mistakes: &mut Mistakes<'_>) {
+        let data = &self.config.data;
+        mistakes.split(&["data", "split"], &data.split);
+        if data.block.is_some() && data.order != OrderName::Blocks {
+            mistakes.add(&["data", "block"], "`block` is for `order = \"blocks\"`");
+        }
+        if data.cache.is_some() && !data.files.is_empty() {
+            mistakes.hinted(
+                &["data", "files"],
+                "`files` and `cache` are both given",
+                "a cache holds its task's definition: leave `files` out",
+            );
+        }
+        match data.dataset(self.config.model.architecture, None).validate() {
+            Ok(()) => {}
+            Err(DatasetError::Setting { setting, problem }) => {
+                mistakes.add(&["data", setting], format!("`{setting}`: {problem}"));
+            }
+            Err(error) => mistakes.add(&["data", "lengths"], error.to_string()),
+        }
+    }
+
+    fn check_train(&self, mistakes: &mut Mistakes<'_>) {
+        let train = &self.config.train;
+        mistakes.at_least_one(&["train", "steps"], train.steps);
+        mistakes.at_least_one(&["train", "log_every"], train.log_every);
+        mistakes.at_least_one(&["train", "microbatches"], train.microbatches);
+        let rows = self.config.data.batch_size;
+        if train.microbatches > 0 && !rows.is_multiple_of(train.microbatches) {
+            let parts = train.microbatches;
+            mistakes.add(
+                &["train", "microbatches"],
+                format!("a batch of {rows} rows cannot be cut into {parts} equal parts"),
+            );
+        }
+        mistakes.share(&["train", "label_smoothing"], train.label_smoothing);
+        if !(train.z_loss >= 0.0 && train.z_loss.is_finite()) {
+            mistakes.add(&["train", "z_loss"], format!("`z_loss` is {}; it must be 0 or more", train.z_loss));
+        }
+    }
+
+    fn check_rest(&self, mistakes: &mut Mistakes<'_>) {
+        let config = &self.config;
+        mistakes.at_least_one(&["checkpoint", "every"], config.checkpoint.every);
+        if let Some(best) = &config.checkpoint.best {
+            let names = config.eval.iter().flat_map(|eval| eval.tasks.iter().map(|task| task.name()));
+            let names: Vec<&str> = names.collect();
+            let of = best.metric.split_once('/').map(|(name, _)| name);
+            let path = ["checkpoint", "best", "metric"];
+            match of {
+                Some(name) if names.contains(&name) => {}
+                _ if names.is_empty() => mistakes.hinted(
+                    &path,
+                    "the best checkpoint is chosen by an evaluation, and there is none",
+                    "add `[eval]` with its `tasks`",
+                ),
+                _ => mistakes.hinted(
+                    &path,
+                    format!("`{}` is no metric of an evaluation", best.metric),
+                    format!("write one as `{}/loss`; the evaluations are {}", names[0], quoted(&names)),
+                ),
+            }
+        }
+        if let Some(restore) = &config.restore
+            && restore.what == RestoreWhat::All
+            && !restore.rules.is_empty()
+        {
+            mistakes.hinted(
+                &["restore", "rules"],
+                "with other names a run cannot go on where another stopped",
+                "write `what = \"parameters\"` for a new run that begins with them",
+            );
+        }
+        if let Some(Err(error)) = config.restore.as_ref().map(|restore| restore.assignment()) {
+            mistakes.add(&["restore", "rules"], error.to_string());
+        }
+        if let Err(error) = config.optimizer.check() {
+            let key = if let OptimizerError::Setting { field, .. } = &error { field } else { "name" };
+            mistakes.add(&["optimizer", key], error.to_string());
+        }
+        if let Err(error) = Schedule::new(config.schedule.clone()) {
+            let key = match &error {
+                ScheduleError::UnknownFactor { .. } => "factors",
+                ScheduleError::Number { field, .. } => field,
+            };
+            mistakes.add(&["schedule", key], error.to_string());
+        }
+        if let Some(eval) = &config.eval {
+            mistakes.at_least_one(&["eval", "every"], eval.every);
+            mistakes.at_least_one(&["eval", "batches"], eval.batches);
+            if eval.tasks.is_empty() {
+                mistakes.add(&["eval", "tasks"], "there is nothing in `tasks` to evaluate on");
+            }
+            let mut names = BTreeSet::new();
+            for task in &eval.tasks {
+                mistakes.split(&["eval", "tasks"], &task.split);
+                if !names.insert(task.name()) {
+                    mistakes.hinted(
+                        &["eval", "tasks"],
+                        format!("two evaluations are called `{}`", task.name()),
+                        "give one of them another `name`",
+                    );
+                }
+            }
+        }
+        if config.device.threads == Some(0) {
+            mistakes.at_least_one(&["device", "threads"], 0);
+        }
+    }
+
+    /// What of this run does not fit a task that it reads; `key` is where the run file names it.
+    pub fn check_task(&self, task: &Task, key: &[&str]) -> Vec<DefinitionError> {
+        let mut mistakes = Mistakes { file: self, found: Vec::new() };
+        let model = &self.config.model;
+        let features = converter(model.architecture).task_features();
+        for name in features {
+            let Some(feature) = task.features().get(*name) else {
+                let kind = match model.architecture {
+                    Architecture::EncoderDecoder => "an encoder-decoder",
+                    Architecture::DecoderOnly => "a decoder-only network",
+                };
+                let found = quoted(task.features().keys());
+                mistakes.add(
+                    key,
+                    format!("{kind} reads the feature `{name}`, but task `{}` has {found}", task.name()),
+                );
+                continue;
+            };
+            let ids = feature.vocabulary.vocab_size();
+            if ids > model.vocab_size {
+                let path = ["model", "vocab_size"];
+                let problem = format!(
+                    "the embedding has {} rows, but the vocabulary of `{name}` of task `{}` has {ids} ids",
+                    model.vocab_size,
+                    task.name()
+                );
+                mistakes.hinted(&path, problem, format!("set `vocab_size = {}`", ids.next_multiple_of(128)));
+            }
+        }
+        mistakes.found
+    }
+
+    /// Whether the data end before the run does.
+    pub fn check_steps(&self, dataset: &Dataset) -> Result<Vec<DefinitionError>, DatasetError> {
+        let mut mistakes = Mistakes { file: self, found: Vec::new() };
+        let wanted = self.config.train.steps;
+        if let (Some(steps), Some(epochs)) = (dataset.num_steps()?, dataset.config().epochs)
+            && steps < wanted
+        {
+            let task = &self.config.data.task;
+            let ending = if epochs == 1 { "" } else { "s" };
+            mistakes.hinted(
+                &["train", "steps"],
+                format!("`steps` is {wanted}, but {epochs} epoch{ending} of `{task}` give {steps} batches"),
+                "lower it, or raise `epochs` in `[data]`, or leave `epochs` out to go on without end",
+            );
+        }
+        Ok(mistakes.found)
+    }
+}
