@@ -192,3 +192,50 @@ pub(crate) fn assert_close(expected: &[f32], found: &[f32], tolerance: f32, what
         );
     }
 }
+
+/// The same batches over and over, as a source.
+pub(crate) struct Repeating {
+    batches: Vec<seqio::Batch>,
+    step: u64,
+}
+
+impl Repeating {
+    pub(crate) fn new(batches: Vec<seqio::Batch>) -> Self {
+        Self { batches, step: 0 }
+    }
+}
+
+impl crate::train::BatchSource for Repeating {
+    fn next(&mut self) -> Result<Option<seqio::Batch>, crate::train::SourceError> {
+        let mut batch = self.batches[self.step as usize % self.batches.len()].clone();
+        batch.step = self.step;
+        self.step += 1;
+        Ok(Some(batch))
+    }
+
+    fn go_to(&mut self, step: u64) -> Result<(), crate::train::SourceError> {
+        self.step = step;
+        Ok(())
+    }
+
+    fn state(&self) -> serde_json::Value {
+        self.step.into()
+    }
+
+    fn restore(&mut self, state: &serde_json::Value) -> Result<(), crate::train::SourceError> {
+        self.step = state.as_u64().ok_or("no step")?;
+        Ok(())
+    }
+
+    fn digest(&self, batch: &seqio::Batch) -> String {
+        format!("batch {}", batch.step)
+    }
+
+    fn provenance(&self, step: u64) -> Result<String, crate::train::SourceError> {
+        Ok(format!("golden batch {}", step % self.batches.len() as u64))
+    }
+
+    fn infeed_wait_ms(&self) -> f64 {
+        0.0
+    }
+}

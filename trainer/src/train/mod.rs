@@ -2,11 +2,14 @@
 
 mod error;
 mod fit;
+#[cfg(test)]
+mod laws;
 mod loss;
 mod metrics;
 mod network;
 mod objective;
 mod report;
+mod restore;
 mod schedule;
 mod source;
 #[cfg(test)]
@@ -21,6 +24,7 @@ pub(crate) use network::targets_of;
 pub use network::{LossVars, Network};
 pub use objective::Objective;
 pub use report::StepReport;
+pub use restore::{Beginning, RestoreFrom, What};
 pub use schedule::{Schedule, ScheduleConfig, ScheduleError};
 pub use source::{BatchSource, DatasetSource, SourceError};
 pub use trainer::{Trainer, TrainerConfig, TrainerPlan};

@@ -197,6 +197,19 @@ impl Trainer {
 
     /// Learns from a batch, unless its loss or its gradient is not a number. The step counts either way.
     pub fn train(&mut self, batch: &Batch) -> Result<StepReport, TrainError> {
+        let mut report = self.gradients(batch)?;
+        if report.is_finite() {
+            let scalars = self.config.optimizer.scalars(self.step, report.learning_rate);
+            let scalars = HostTensor::F32(scalars);
+            let results = self.engine.run(UPDATE, |name| (name == SCALARS).then_some(&scalars))?;
+            report.parameter_norm = f64::from(results[0][0]).sqrt();
+        }
+        self.step += 1;
+        Ok(report)
+    }
+
+    /// Computes losses and gradients of a batch, and changes no parameter.
+    pub(crate) fn gradients(&mut self, batch: &Batch) -> Result<StepReport, TrainError> {
         let parts = self.config.microbatches.max(1);
         if batch.num_rows != parts * self.shape.rows {
             return Err(TrainError::Microbatches { rows: batch.num_rows, parts });
@@ -214,20 +227,13 @@ impl Trainer {
             squares = f64::from(results[3][0]);
         }
         let learning_rate = self.config.schedule.learning_rate(self.step);
-        let mut report = StepReport {
+        Ok(StepReport {
             step: self.step,
             gradient_norm: squares.sqrt(),
             parameter_norm: f64::NAN,
             learning_rate,
             base: metrics,
-        };
-        if report.is_finite() {
-            let scalars = HostTensor::F32(self.config.optimizer.scalars(self.step, learning_rate));
-            let results = self.engine.run(UPDATE, |name| (name == SCALARS).then_some(&scalars))?;
-            report.parameter_norm = f64::from(results[0][0]).sqrt();
-        }
-        self.step += 1;
-        Ok(report)
+        })
     }
 
     /// Adds what the network makes of a batch, teacher-forced.
