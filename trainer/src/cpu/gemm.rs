@@ -7,9 +7,6 @@ use std::marker::PhantomData;
 
 use rayon::prelude::*;
 
-/// Multiplications below which a product stays on the thread that asks for it.
-const SMALL: usize = 1 << 21;
-
 /// A matrix that is read: any two strides over a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrix<'a> {
@@ -110,24 +107,45 @@ fn fits(length: usize, rows: usize, columns: usize, row_stride: usize) -> bool {
 
 /// `c = a b`, on rayon's threads if it is worth it. How it is cut depends on shapes alone, and no sum is cut.
 pub(crate) fn multiply(a: Matrix<'_>, b: Matrix<'_>, c: MatrixMut<'_>) {
-    let (rows, columns) = block(c.rows, c.columns, a.columns);
+    let block = block(a, b);
+    multiply_in_blocks(a, b, c, block);
+}
+
+/// `c = a b`, in blocks of so many rows and columns.
+fn multiply_in_blocks(a: Matrix<'_>, b: Matrix<'_>, c: MatrixMut<'_>, (rows, columns): (usize, usize)) {
     if rows >= c.rows && columns >= c.columns {
         return multiply_here(a, b, c);
     }
-    let blocks = c.blocks(rows, columns);
-    blocks.into_par_iter().for_each(|(row, column, c)| {
+    c.blocks(rows, columns).into_par_iter().for_each(|(row, column, c)| {
         let a = a.part_of_rows(row, c.rows);
         let b = b.transposed().part_of_rows(column, c.columns).transposed();
         multiply_here(a, b, c);
     });
 }
 
-/// Rows and columns of the blocks that a product is cut into.
-fn block(rows: usize, columns: usize, depth: usize) -> (usize, usize) {
-    if rows * columns * depth <= SMALL {
-        return (rows, columns);
+/// Rows and columns of the blocks that a product is cut into: about a millisecond of work each, and not so small that
+/// it takes longer to bring the sides into the order in which they are read.
+fn block(a: Matrix<'_>, b: Matrix<'_>) -> (usize, usize) {
+    let (mut rows, mut columns, depth) = (a.rows, b.columns, a.columns);
+    // Every block of columns reorders `a` if its rows lie across, every block of rows always reorders `b`.
+    let (least_rows, least_columns, rows_a_column) = match (a.column_stride, b.column_stride) {
+        (1, 1) => (512, 256, 4),
+        (1, _) => (1024, 256, 4),
+        _ => (512, 512, 1),
+    };
+    let most = if least_columns == 256 { 1 << 27 } else { 1 << 29 };
+    // Thin products wait for memory.
+    while rows.max(64) * columns.max(64) * depth >= most {
+        let (can_cut_rows, can_cut_columns) = (rows >= 2 * least_rows, columns >= 2 * least_columns);
+        if can_cut_rows && (rows >= rows_a_column * columns || !can_cut_columns) {
+            rows = rows.div_ceil(2).next_multiple_of(16);
+        } else if can_cut_columns {
+            columns = columns.div_ceil(2).next_multiple_of(16);
+        } else {
+            break;
+        }
     }
-    if rows >= 256 { (128, columns.min(2048)) } else { (rows, columns.min(384)) }
+    (rows, columns)
 }
 
 /// `c = a b`, on this thread.
@@ -198,9 +216,12 @@ mod tests {
                     true => Matrix::strided(values, columns, rows, rows + 3).transposed(),
                 };
                 let (a, b) = (view(&a, rows, depth, a_turned), view(&b, depth, columns, b_turned));
-                let mut c = vec![f32::NAN; rows * columns];
-                multiply(a, b, MatrixMut::new(&mut c, rows, columns));
-                assert_close(&plain(a, b), &c, 5e-6, &format!("{rows} x {depth} x {columns}"));
+                let expected = plain(a, b);
+                for block in [(rows, columns), (64, 100), (512, 32), (70, 512)] {
+                    let mut c = vec![f32::NAN; rows * columns];
+                    multiply_in_blocks(a, b, MatrixMut::new(&mut c, rows, columns), block);
+                    assert_close(&expected, &c, 5e-6, &format!("{rows} x {depth} x {columns} by {block:?}"));
+                }
             }
         }
     }
@@ -211,5 +232,18 @@ mod tests {
         let mut c = vec![7.0; 3 * 5 - 1];
         multiply_here(Matrix::new(&a, 3, 2), Matrix::new(&b, 2, 4), MatrixMut::strided(&mut c, 3, 4, 5));
         assert_eq!(c, [2.0, 2.0, 2.0, 2.0, 7.0, 2.0, 2.0, 2.0, 2.0, 7.0, 2.0, 2.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn large_products_are_cut_and_small_ones_are_not() {
+        let values = vec![0.0; 2048 * 4096];
+        let matrix = |rows, columns| Matrix::new(&values, rows, columns);
+        assert_eq!(block(matrix(512, 64), matrix(512, 64).transposed()), (512, 512));
+        assert_eq!(block(matrix(512, 512), matrix(512, 512)), (512, 256));
+        assert_eq!(block(matrix(2048, 256), matrix(256, 1024)), (1024, 256));
+        assert_eq!(block(matrix(2048, 1024), matrix(256, 1024).transposed()), (1024, 256));
+        assert_eq!(block(matrix(2048, 256).transposed(), matrix(2048, 4096)), (256, 512));
+        assert_eq!(block(matrix(8, 512), matrix(512, 16000)), (8, 4000));
+        assert_eq!(block(matrix(1500, 2000), matrix(2000, 100)), (752, 100));
     }
 }
