@@ -133,6 +133,11 @@ pub(super) fn converter(architecture: Architecture) -> Converter {
 }
 
 impl DataConfig {
+    /// Whether rows hold several examples.
+    pub fn is_packed(&self) -> bool {
+        self.pack != Packing::None
+    }
+
     /// The request for these batches, for a network of this kind.
     pub fn dataset(&self, architecture: Architecture, threads: Option<usize>) -> DatasetConfig {
         let mut config = DatasetConfig::new(&self.split, converter(architecture), []);

@@ -10,11 +10,13 @@
 //!
 //! [`example`] is a whole run file, with a word about each key.
 
+mod begin;
 mod check;
 mod compare;
 mod data;
 mod device;
 mod example;
+mod folder;
 mod optimizer;
 mod read;
 mod run;
@@ -27,12 +29,13 @@ pub use self::compare::Difference;
 pub use self::data::{DataConfig, Epochs, OrderName};
 pub use self::device::{AdapterName, DeviceConfig};
 pub use self::example::example;
+pub use self::folder::{EnteredFolder, FolderError};
 pub use self::read::RunFile;
 pub use self::run::{
     BestConfig, CheckpointConfig, EvalConfig, EvalTask, KeepNewest, RestoreConfig, RestoreRule, RestoreWhat,
     RunFolder,
 };
-pub use self::train::{OnNonFinite, TrainConfig};
+pub use self::train::TrainConfig;
 use crate::model::ModelConfig;
 use crate::optimizer::OptimizerConfig;
 use crate::train::{Objective, ScheduleConfig};

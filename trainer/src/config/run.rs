@@ -7,6 +7,7 @@ use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::checkpoint::{Assignment, Best, CheckpointError, Keep, Mode};
+use crate::train::{RestoreFrom, What};
 
 /// When checkpoints are written, and which stay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -115,6 +116,15 @@ pub struct RestoreConfig {
 }
 
 impl RestoreConfig {
+    /// What the trainer begins with.
+    pub fn restore_from(&self) -> Result<RestoreFrom, CheckpointError> {
+        let what = match self.what {
+            RestoreWhat::All => What::All,
+            RestoreWhat::Parameters => What::Parameters,
+        };
+        Ok(RestoreFrom { path: self.from.clone(), what, rules: self.assignment()? })
+    }
+
     /// Where each parameter comes from.
     pub fn assignment(&self) -> Result<Assignment, CheckpointError> {
         Assignment::new(self.rules.iter().map(|rule| (&rule.parameters, rule.from.as_ref())))

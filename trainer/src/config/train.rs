@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::train::LossNormalizing;
+use crate::train::{LossNormalizing, NonFinite};
 
 /// How long, and from which loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub struct TrainConfig {
     pub loss_normalizing_factor: LossNormalizing,
     /// What to do with a step whose loss or gradient is not a number.
     #[serde(default)]
-    pub on_non_finite: OnNonFinite,
+    pub on_non_finite: NonFinite,
     /// Steps between lines of the log.
     #[serde(default = "log_every")]
     pub log_every: u64,
@@ -47,15 +47,4 @@ fn z_loss() -> f32 {
 
 fn log_every() -> u64 {
     10
-}
-
-/// What to do with a step whose loss or gradient is not a number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnNonFinite {
-    /// End the run, and say which examples were in the batch.
-    #[default]
-    Stop,
-    /// Leave parameters as they are, and go on with the next batch.
-    Skip,
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
+
 use crate::checkpoint::{Keep, RunState, Saving};
 use crate::log::MetricsWriter;
 use crate::train::{BaseMetrics, BatchSource, StepReport, TrainError, Trainer};
@@ -26,9 +28,11 @@ pub struct Schedules {
 }
 
 /// What to do with a step whose loss or gradient is not a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NonFinite {
     /// End the run, and say which examples were in the batch.
+    #[default]
     Stop,
     /// Leave parameters as they are, and go on with the next batch.
     Skip,

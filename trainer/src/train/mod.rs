@@ -5,6 +5,7 @@ mod fit;
 #[cfg(test)]
 mod laws;
 mod loss;
+mod memory;
 mod metrics;
 mod network;
 mod objective;
