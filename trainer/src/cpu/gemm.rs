@@ -150,10 +150,19 @@ fn block(a: Matrix<'_>, b: Matrix<'_>) -> (usize, usize) {
 
 /// `c = a b`, on this thread.
 pub(crate) fn multiply_here(a: Matrix<'_>, b: Matrix<'_>, c: MatrixMut<'_>) {
+    product(a, b, c, false);
+}
+
+/// `c += a b`, on this thread.
+pub(crate) fn multiply_add_here(a: Matrix<'_>, b: Matrix<'_>, c: MatrixMut<'_>) {
+    product(a, b, c, true);
+}
+
+fn product(a: Matrix<'_>, b: Matrix<'_>, c: MatrixMut<'_>, add: bool) {
     let shapes = (a.rows, a.columns, b.columns);
     assert_eq!(shapes, (c.rows, b.rows, c.columns), "rows, depth and columns of a product");
     // SAFETY: `a`, `b` and `c` were checked to lie within their slices when they were made, and shapes agree. `c` is
-    // borrowed exclusively, so neither input overlaps it. What is in `c` is not read.
+    // borrowed exclusively, so neither input overlaps it; its numbers are read only to be added to.
     unsafe {
         gemm::gemm(
             c.rows,
@@ -162,14 +171,14 @@ pub(crate) fn multiply_here(a: Matrix<'_>, b: Matrix<'_>, c: MatrixMut<'_>) {
             c.first,
             1,
             c.row_stride as isize,
-            false,
+            add,
             a.values.as_ptr(),
             a.column_stride as isize,
             a.row_stride as isize,
             b.values.as_ptr(),
             b.column_stride as isize,
             b.row_stride as isize,
-            0.0,
+            if add { 1.0 } else { 0.0 },
             1.0,
             false,
             false,
@@ -216,11 +225,17 @@ mod tests {
                     true => Matrix::strided(values, columns, rows, rows + 3).transposed(),
                 };
                 let (a, b) = (view(&a, rows, depth, a_turned), view(&b, depth, columns, b_turned));
-                let expected = plain(a, b);
+                let (expected, what) = (plain(a, b), format!("{rows} x {depth} x {columns}"));
                 for block in [(rows, columns), (64, 100), (512, 32), (70, 512)] {
                     let mut c = vec![f32::NAN; rows * columns];
                     multiply_in_blocks(a, b, MatrixMut::new(&mut c, rows, columns), block);
-                    assert_close(&expected, &c, 5e-6, &format!("{rows} x {depth} x {columns} by {block:?}"));
+                    assert_close(&expected, &c, 5e-6, &format!("{what} by {block:?}"));
+                }
+                let mut c = vec![0.0; rows * columns];
+                for times in [1.0, 2.0] {
+                    multiply_add_here(a, b, MatrixMut::new(&mut c, rows, columns));
+                    let parts: Vec<f32> = c.iter().map(|c| c / times).collect();
+                    assert_close(&expected, &parts, 5e-6, &format!("{what}, added {times} times"));
                 }
             }
         }

@@ -229,11 +229,11 @@ impl Layer {
                 inputs.push(prefix);
             }
         }
-        if let Mode::Train { dropout_key } = self.context.mode {
-            if config.dropout_rate > 0.0 {
-                let _ = tape.next_site();
-                let _ = dropout_key;
-            }
+        if let Mode::Train { dropout_key } = self.context.mode
+            && config.dropout_rate > 0.0
+        {
+            op = op.dropout(config.dropout_rate, tape.next_site());
+            inputs.push(dropout_key);
         }
         let heads = tape.record_all(op, &inputs)?[0];
         let kernel = self.parameter(tape, &format!("{name}/out/kernel"), [joined, embed])?;

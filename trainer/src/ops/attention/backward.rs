@@ -15,7 +15,7 @@ use crate::tape::{Recorded, Tape, TapeError, Var};
 /// ->  [dq] [dk, dv] [dtable], and room for what kernels pass on to each other
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AttentionBackward {
+pub(super) struct AttentionBackward {
     pub(super) attention: Attention,
     pub(super) needs_queries: bool,
     pub(super) needs_keys: bool,
@@ -43,7 +43,7 @@ impl AttentionBackward {
         let mut next = 0;
         let mut take = |wanted: bool| {
             next += usize::from(wanted);
-            wanted.then_some(next - 1)
+            wanted.then(|| next - 1)
         };
         let queries = take(self.computes_queries());
         let (keys, values, table) = (take(self.needs_keys), take(self.needs_keys), take(self.needs_table));

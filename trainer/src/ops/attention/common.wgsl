@@ -8,12 +8,17 @@ struct Params {
     causal: u32,
     relative: u32,
     prefix: u32,
-    // Where parts of `facts` begin: buckets by distance, groups, prefixes, the end. The bias by head and distance is first.
+    // Where parts of `facts` begin: buckets by distance, groups, prefixes, dropout, the end. The bias by head and distance is first.
     buckets_at: u32,
     q_groups_at: u32,
     k_groups_at: u32,
     prefix_at: u32,
+    kept_at: u32,
     facts_end: u32,
+    site: u32,
+    rate: f32,
+    // What probabilities that are kept are multiplied by.
+    scale: f32,
     // What one kernel alone is asked.
     flag: u32,
 }

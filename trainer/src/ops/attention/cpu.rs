@@ -1,13 +1,14 @@
-//! On the host: blocks of queries against all keys that they see, as matrix products.
+//! On the host: blocks of queries against all keys that they see, as products of matrices.
 
 use std::ops::Range;
 
-use ndarray::linalg::general_mat_mul;
-use ndarray::{ArrayView2, ArrayView4, ArrayViewMut, ArrayViewMut2, ArrayViewMut3, Axis, Dimension, s};
 use rayon::prelude::*;
 
 use super::{Attention, AttentionBackward, Extent, FORBIDDEN};
 use crate::cpu::CpuArgs;
+use crate::cpu::gemm::{Matrix, MatrixMut, multiply_add_here, multiply_here};
+use crate::cpu::math::{exp, ln};
+use crate::random::{Key, keeps};
 
 /// Queries whose scores are in memory at once.
 const BLOCK: usize = 64;
@@ -26,6 +27,8 @@ pub(super) struct Setting<'a> {
     buckets: &'a [i32],
     /// By head and distance.
     bias: Option<Vec<f32>>,
+    /// What dropout multiplies probabilities by, by batch row, head and key.
+    kept: Option<Vec<f32>>,
     /// By batch row and query.
     spans: Vec<Span>,
 }
@@ -48,6 +51,14 @@ enum Sees {
     Nothing,
 }
 
+/// One query of one head.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    row: usize,
+    head: usize,
+    query: usize,
+}
+
 impl<'a> Setting<'a> {
     pub(super) fn new(attention: &Attention, args: &CpuArgs<'a>) -> Self {
         let table = attention.table_at();
@@ -59,11 +70,17 @@ impl<'a> Setting<'a> {
             prefix: attention.prefix_at().map(|at| args.ints(at)),
             buckets: table.map_or(&[], |at| args.ints(at + 1)),
             bias: None,
+            kept: None,
             spans: Vec::new(),
         };
-        let rows = (0..setting.extent.batch).into_par_iter();
-        setting.spans = rows.flat_map_iter(|row| setting.spans_of(row)).collect();
+        let Extent { batch, keys, heads, .. } = setting.extent;
+        setting.spans = (0..batch).into_par_iter().flat_map_iter(|row| setting.spans_of(row)).collect();
         setting.bias = table.map(|at| setting.bias_by_distance(args.input(at)));
+        setting.kept = attention.dropout.zip(attention.key_at()).map(|(dropout, at)| {
+            let key = Key([args.ints(at)[0] as u32, args.ints(at)[1] as u32]);
+            let kept = |i| if keeps(key, dropout.site, i, dropout.rate) { dropout.scale() } else { 0.0 };
+            (0..(batch * heads * keys) as u32).into_par_iter().map(kept).collect()
+        });
         setting
     }
 
@@ -72,20 +89,23 @@ impl<'a> Setting<'a> {
         rows.flat_map(|row| self.buckets.iter().map(|bucket| row[column(*bucket, row.len())])).collect()
     }
 
-    /// The bias of one head and query at these keys.
-    fn bias(&self, head: usize, query: usize, keys: &Range<usize>) -> Option<&[f32]> {
-        let first = head * self.extent.distances() + self.extent.queries - 1 - query;
+    /// The bias at these keys.
+    fn bias(&self, at: Place, keys: &Range<usize>) -> Option<&[f32]> {
+        let first = at.head * self.extent.distances() + self.extent.queries - 1 - at.query;
         self.bias.as_ref().map(|bias| &bias[first + keys.start..first + keys.end])
+    }
+
+    /// What dropout multiplies probabilities of these keys by.
+    fn kept(&self, at: Place, keys: &Range<usize>) -> Option<&[f32]> {
+        let first = (at.row * self.extent.heads + at.head) * self.extent.keys;
+        self.kept.as_ref().map(|kept| &kept[first + keys.start..first + keys.end])
     }
 
     pub(super) fn sees(&self, row: usize, query: usize, key: usize) -> bool {
         let (q, k) = (row * self.extent.queries + query, row * self.extent.keys + key);
+        let of_prefix = || self.prefix.is_some_and(|prefix| prefix[q] != 0 && prefix[k] != 0);
         let group = self.q_groups[q];
-        group > 0
-            && group == self.k_groups[k]
-            && (!self.causal
-                || key <= query
-                || self.prefix.is_some_and(|prefix| prefix[q] != 0 && prefix[k] != 0))
+        group > 0 && group == self.k_groups[k] && (!self.causal || key <= query || of_prefix())
     }
 
     fn spans_of(&self, row: usize) -> Vec<Span> {
@@ -104,9 +124,7 @@ impl<'a> Setting<'a> {
             let by_place = prefix.is_none_or(|prefix| prefix[query] == 0);
             let (seen, all) = match (*whole, self.causal) {
                 (true, false) => (of_group.clone(), true),
-                (true, true) if by_place => {
-                    (of_group.start..of_group.end.min(query + 1).max(of_group.start), true)
-                }
+                (true, true) if by_place => (of_group.start..of_group.end.min(query + 1), true),
                 _ => around(of_group.clone(), |key| self.sees(row, query, key)),
             };
             match (seen.is_empty(), all) {
@@ -131,49 +149,10 @@ impl<'a> Setting<'a> {
         (queries, start..end)
     }
 
-    /// Makes exponentials of the scores of a query at `keys`, and gives the greatest score and the exponentials' sum.
-    fn exponentials(
-        &self,
-        [row, head, query]: [usize; 3],
-        keys: &Range<usize>,
-        scores: &mut [f32],
-    ) -> (f32, f32) {
-        let Some((seen, bias)) = self.seen([row, head, query], keys, scores) else {
-            scores.fill(1.0);
-            return (FORBIDDEN, scores.len() as f32);
-        };
-        bias.into_iter().for_each(|bias| add(seen, bias));
-        let greatest = greatest(seen);
-        (greatest, exponentials_and_sum(seen, greatest))
-    }
-
-    /// Makes probabilities of the scores of a query at `keys`, and of the gradients of probabilities those of scores.
-    fn gradients(
-        &self,
-        [row, head, query]: [usize; 3],
-        keys: &Range<usize>,
-        [sum, product]: [f32; 2],
-        scores: &mut [f32],
-        gradients: &mut [f32],
-    ) {
-        let Some((seen, bias)) = self.seen([row, head, query], keys, scores) else {
-            scores.fill(1.0 / scores.len() as f32);
-            scores.iter().zip(gradients).for_each(|(p, g)| *g = p * (*g - product));
-            return;
-        };
-        bias.into_iter().for_each(|bias| add(seen, bias));
-        seen.iter_mut().for_each(|score| *score = (*score - sum).exp());
-        scores.iter().zip(gradients).for_each(|(p, g)| *g = p * (*g - product));
-    }
-
-    /// The scores that count, where others are 0 or so low that nothing remains of them; and the bias of these.
-    fn seen<'s>(
-        &self,
-        [row, head, query]: [usize; 3],
-        keys: &Range<usize>,
-        scores: &'s mut [f32],
-    ) -> Option<(&'s mut [f32], Option<&[f32]>)> {
-        let span = self.span(row, query);
+    /// The scores of a query, out of those of `keys`, that count: others become 0, or so low that nothing remains of
+    /// them. None if the query sees nothing.
+    fn seen<'s>(&self, at: Place, keys: &Range<usize>, scores: &'s mut [f32]) -> Option<&'s mut [f32]> {
+        let span = self.span(at.row, at.query);
         if span.sees == Sees::Nothing {
             return None;
         }
@@ -183,140 +162,233 @@ impl<'a> Setting<'a> {
         let seen = &mut scores[start..end];
         if span.sees == Sees::Some {
             for (key, score) in span.keys.clone().zip(seen.iter_mut()) {
-                if !self.sees(row, query, key) {
+                if !self.sees(at.row, at.query, key) {
                     *score = FORBIDDEN;
                 }
             }
         }
-        Some((seen, self.bias(head, query, &span.keys)))
+        if let Some(bias) = self.bias(at, &span.keys) {
+            add(seen, bias);
+        }
+        Some(seen)
     }
+
+    /// Makes exponentials of the scores of `keys`; gives the greatest score and the exponentials' sum.
+    fn exponentials(&self, at: Place, keys: &Range<usize>, scores: &mut [f32]) -> (f32, f32) {
+        let (greatest, sum) = match self.seen(at, keys, scores) {
+            Some(seen) => {
+                let greatest = greatest(seen);
+                (greatest, exponentials_and_sum(seen, greatest))
+            }
+            None => {
+                scores.fill(1.0);
+                (FORBIDDEN, scores.len() as f32)
+            }
+        };
+        if let Some(kept) = self.kept(at, keys) {
+            multiply_by(scores, kept);
+        }
+        (greatest, sum)
+    }
+
+    /// Makes probabilities of the scores of `keys`, and of their gradients those of scores.
+    fn gradients(
+        &self,
+        at: Place,
+        keys: &Range<usize>,
+        [sum, product]: [f32; 2],
+        scores: &mut [f32],
+        gradients: &mut [f32],
+    ) {
+        match self.seen(at, keys, scores) {
+            Some(seen) => seen.iter_mut().for_each(|score| *score = exp(*score - sum)),
+            None => scores.fill(1.0 / scores.len() as f32),
+        }
+        let kept = self.kept(at, keys);
+        if let Some(kept) = kept {
+            multiply_by(gradients, kept);
+        }
+        scores.iter().zip(gradients).for_each(|(p, gradient)| *gradient = p * (*gradient - product));
+        if let Some(kept) = kept {
+            multiply_by(scores, kept);
+        }
+    }
+}
+
+/// Queries, keys or values.
+#[derive(Clone, Copy, Debug)]
+struct Rows<'a> {
+    values: &'a [f32],
+    length: usize,
+    heads: usize,
+    width: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn new(values: &'a [f32], length: usize, extent: &Extent) -> Self {
+        Self { values, length, heads: extent.heads, width: extent.width }
+    }
+
+    /// Some positions of a head.
+    fn of(&self, row: usize, head: usize, positions: &Range<usize>) -> Matrix<'a> {
+        let first = ((row * self.length + positions.start) * self.heads + head) * self.width;
+        Matrix::strided(&self.values[first..], positions.len(), self.width, self.heads * self.width)
+    }
+
+    /// One position of a head.
+    fn at(&self, Place { row, head, query }: Place) -> &'a [f32] {
+        &self.values[((row * self.length + query) * self.heads + head) * self.width..][..self.width]
+    }
+}
+
+/// All positions of one head, to be written.
+type Positions<'a> = Vec<&'a mut [f32]>;
+
+/// The positions of a tensor, by batch row and head.
+fn by_head<'a>(values: &'a mut [f32], length: usize, extent: &Extent) -> Vec<Positions<'a>> {
+    let heads = extent.heads;
+    let mut found: Vec<Positions<'a>> = Vec::new();
+    found.resize_with(extent.batch * heads, || Vec::with_capacity(length));
+    for (i, position) in values.chunks_mut(extent.width).enumerate() {
+        found[i / (length * heads) * heads + i % heads].push(position);
+    }
+    found
 }
 
 pub(super) fn forward(attention: &Attention, args: &mut CpuArgs<'_>) {
     let (y, sums) = (args.output(0), args.output(1));
     let setting = Setting::new(attention, args);
-    let Extent { batch, queries, keys, heads, width, .. } = setting.extent;
-    let q = by_head(args.input(0), [batch, queries, heads, width]);
-    let k = by_head(args.input(1), [batch, keys, heads, width]);
-    let v = by_head(args.input(2), [batch, keys, heads, width]);
+    let extent = &setting.extent;
+    let Extent { batch, queries, keys, heads, width, .. } = *extent;
+    let [q, k, v] =
+        [(0, queries), (1, keys), (2, keys)].map(|(i, len)| Rows::new(args.input(i), len, extent));
 
-    let rows = y.chunks_mut(queries * heads * width).zip(sums.chunks_mut(heads * queries)).enumerate();
-    let tasks: Vec<_> = rows
-        .flat_map(|(row, (y, sums))| {
-            let y = cut(by_head_mut(y, [queries, heads, width]), Axis(0), BLOCK);
-            let sums = cut(matrix_mut(sums, heads, queries), Axis(1), BLOCK);
-            y.into_iter().zip(sums).enumerate().map(move |(block, places)| (row, block, places))
-        })
-        .collect();
-    tasks.into_par_iter().for_each_init(Vec::new, |scores, (row, block, (mut y, mut sums))| {
-        let (queries, keys) = setting.block(row, block);
-        scores.resize(queries.len() * keys.len(), 0.0);
-        for head in 0..heads {
-            let (q, k) =
-                (q.slice(s![row, queries.clone(), head, ..]), k.slice(s![row, keys.clone(), head, ..]));
-            general_mat_mul(1.0, &q, &k.t(), 0.0, &mut matrix_mut(scores, queries.len(), keys.len()));
-            let mut y = y.index_axis_mut(Axis(1), head);
-            let mut totals = [0.0; BLOCK];
-            for (i, (query, scores)) in queries.clone().zip(scores.chunks_mut(keys.len())).enumerate() {
-                let (greatest, total) = setting.exponentials([row, head, query], &keys, scores);
-                sums[[head, i]] = greatest + total.ln();
-                totals[i] = total;
+    // A block of queries is a task, with all heads.
+    let blocks = queries.div_ceil(BLOCK);
+    let mut sums_of: Vec<Vec<&mut [f32]>> = Vec::new();
+    sums_of.resize_with(batch * blocks, Vec::new);
+    for (i, sums) in sums.chunks_mut(queries).enumerate() {
+        for (block, sums) in sums.chunks_mut(BLOCK).enumerate() {
+            sums_of[i / heads * blocks + block].push(sums);
+        }
+    }
+    let y_of = y.chunks_mut(queries * heads * width).flat_map(|y| y.chunks_mut(BLOCK * heads * width));
+    let tasks: Vec<_> = y_of.zip(sums_of).collect();
+    tasks.into_par_iter().enumerate().for_each_init(Vec::new, |scores, (task, (y, sums))| {
+        let row = task / blocks;
+        let (queries, keys) = setting.block(row, task % blocks);
+        let (nq, nk) = (queries.len(), keys.len());
+        scores.resize(nq * nk, 0.0);
+        for (head, sums) in sums.into_iter().enumerate() {
+            let (q, k, v) = (q.of(row, head, &queries), k.of(row, head, &keys), v.of(row, head, &keys));
+            multiply_here(q, k.transposed(), MatrixMut::new(scores, nq, nk));
+            let mut units = [0.0; BLOCK];
+            for (i, (query, scores)) in queries.clone().zip(scores.chunks_mut(nk)).enumerate() {
+                let (greatest, sum) = setting.exponentials(Place { row, head, query }, &keys, scores);
+                (sums[i], units[i]) = (greatest + ln(sum), 1.0 / sum);
             }
-            let v = v.slice(s![row, keys.clone(), head, ..]);
-            general_mat_mul(1.0, &matrix(scores, queries.len(), keys.len()), &v, 0.0, &mut y);
-            for (mut y, total) in y.outer_iter_mut().zip(totals) {
-                y *= 1.0 / total;
+            let to = MatrixMut::strided(&mut y[head * width..], nq, width, heads * width);
+            multiply_here(Matrix::new(scores, nq, nk), v, to);
+            for (y, unit) in y[head * width..].chunks_mut(heads * width).zip(units) {
+                y[..width].iter_mut().for_each(|y| *y *= unit);
             }
         }
     });
 }
 
-/// The places for one head's gradients.
+/// Where the gradients of one head go.
 struct Gradients<'a> {
-    queries: Option<ArrayViewMut2<'a, f32>>,
-    keys: Option<ArrayViewMut2<'a, f32>>,
-    values: Option<ArrayViewMut2<'a, f32>>,
+    queries: Option<Positions<'a>>,
+    /// Of keys and values.
+    keys: Option<(Positions<'a>, Positions<'a>)>,
     /// Of the bias, by distance.
     bias: Option<&'a mut [f32]>,
 }
 
+/// Memory of a thread.
+#[derive(Default)]
+struct Scratch {
+    scores: Vec<f32>,
+    gradients: Vec<f32>,
+    of_q: Vec<f32>,
+    of_k: Vec<f32>,
+    of_v: Vec<f32>,
+}
+
 pub(super) fn backward(op: &AttentionBackward, args: &mut CpuArgs<'_>) {
     let setting = Setting::new(&op.attention, args);
-    let Extent { batch, queries, keys, heads, width, buckets } = setting.extent;
-    let distances = setting.extent.distances();
+    let extent = &setting.extent;
+    let Extent { batch, queries, keys, heads, width, buckets } = *extent;
+    let distances = extent.distances();
     let y_at = op.y_at();
-    let q = by_head(args.input(0), [batch, queries, heads, width]);
-    let k = by_head(args.input(1), [batch, keys, heads, width]);
-    let v = by_head(args.input(2), [batch, keys, heads, width]);
-    let y = by_head(args.input(y_at), [batch, queries, heads, width]);
-    let of_y = by_head(args.input(y_at + 2), [batch, queries, heads, width]);
+    let rows = |i: usize, length: usize| Rows::new(args.input(i), length, extent);
+    let (q, k, v) = (rows(0, queries), rows(1, keys), rows(2, keys));
+    let (y, of_y) = (rows(y_at, queries), rows(y_at + 2, queries));
     let sums = args.input(y_at + 1);
     let of_sums = op.of_sums.then(|| args.input(y_at + 3));
 
     let places = op.places();
     let mut take = |place: Option<usize>, length: usize| {
-        let rows = place.into_iter().flat_map(|place| args.output(place).chunks_mut(length * heads * width));
-        let by_head = rows.flat_map(|row| cut(by_head_mut(row, [length, heads, width]), Axis(1), 1));
-        by_head.map(|view| view.index_axis_move(Axis(1), 0)).collect::<Vec<_>>().into_iter()
+        place.map_or_else(Vec::new, |place| by_head(args.output(place), length, extent)).into_iter()
     };
-    let (mut of_q, mut of_k, mut of_v) =
+    let (mut to_q, mut to_k, mut to_v) =
         (take(places.queries, queries), take(places.keys, keys), take(places.values, keys));
     let mut of_bias = vec![0.0; if op.needs_table { batch * heads * distances } else { 0 }];
-    let mut bias_parts = of_bias.chunks_mut(distances);
+    let mut to_bias = of_bias.chunks_mut(distances);
     let tasks: Vec<Gradients<'_>> = (0..batch * heads)
-        .map(|_| Gradients {
-            queries: of_q.next(),
-            keys: of_k.next(),
-            values: of_v.next(),
-            bias: bias_parts.next(),
-        })
+        .map(|_| Gradients { queries: to_q.next(), keys: to_k.next().zip(to_v.next()), bias: to_bias.next() })
         .collect();
-
-    tasks.into_par_iter().enumerate().for_each_init(
-        || (Vec::new(), Vec::new()),
-        |(scores, products), (task, mut to)| {
-            let (row, head) = (task / heads, task % heads);
-            to.keys.iter_mut().chain(&mut to.values).for_each(|gradient| gradient.fill(0.0));
-            for block in 0..queries.div_ceil(BLOCK) {
-                let (queries, keys) = setting.block(row, block);
-                let (nq, nk) = (queries.len(), keys.len());
-                scores.resize(nq * nk, 0.0);
-                products.resize(nq * nk, 0.0);
-                let q = q.slice(s![row, queries.clone(), head, ..]);
-                let k = k.slice(s![row, keys.clone(), head, ..]);
-                let v = v.slice(s![row, keys.clone(), head, ..]);
-                let y = y.slice(s![row, queries.clone(), head, ..]);
-                let of_y = of_y.slice(s![row, queries.clone(), head, ..]);
-                general_mat_mul(1.0, &q, &k.t(), 0.0, &mut matrix_mut(scores, nq, nk));
-                general_mat_mul(1.0, &of_y, &v.t(), 0.0, &mut matrix_mut(products, nq, nk));
-                let of_rows = scores.chunks_mut(nk).zip(products.chunks_mut(nk));
-                for (i, (query, (scores, products))) in queries.clone().zip(of_rows).enumerate() {
-                    let at = task * setting.extent.queries + query;
-                    // What softmax's derivative subtracts: the sum of probabilities times their gradients.
-                    let product = y.row(i).dot(&of_y.row(i)) - of_sums.map_or(0.0, |of_sums| of_sums[at]);
-                    setting.gradients([row, head, query], &keys, [sums[at], product], scores, products);
-                    if let Some(bias) = &mut to.bias {
-                        let first = setting.extent.queries - 1 - query + keys.start;
-                        add(&mut bias[first..first + nk], products);
-                    }
-                }
-                let (scores, products) = (matrix(scores, nq, nk), matrix(products, nq, nk));
-                if let Some(of_q) = &mut to.queries {
-                    general_mat_mul(1.0, &products, &k, 0.0, &mut of_q.slice_mut(s![queries.clone(), ..]));
-                }
-                if let Some(of_k) = &mut to.keys {
-                    general_mat_mul(1.0, &products.t(), &q, 1.0, &mut of_k.slice_mut(s![keys.clone(), ..]));
-                }
-                if let Some(of_v) = &mut to.values {
-                    general_mat_mul(1.0, &scores.t(), &of_y, 1.0, &mut of_v.slice_mut(s![keys.clone(), ..]));
+    tasks.into_par_iter().enumerate().for_each_init(Scratch::default, |scratch, (task, mut to)| {
+        let (row, head) = (task / heads, task % heads);
+        let Scratch { scores, gradients, of_q, of_k, of_v } = scratch;
+        for sums in [&mut *of_k, &mut *of_v] {
+            sums.clear();
+            sums.resize(keys * width, 0.0);
+        }
+        for block in 0..queries.div_ceil(BLOCK) {
+            let (queries, keys) = setting.block(row, block);
+            let (nq, nk) = (queries.len(), keys.len());
+            scores.resize(nq * nk, 0.0);
+            gradients.resize(nq * nk, 0.0);
+            let (q, k, v) = (q.of(row, head, &queries), k.of(row, head, &keys), v.of(row, head, &keys));
+            let of_y_here = of_y.of(row, head, &queries);
+            multiply_here(q, k.transposed(), MatrixMut::new(scores, nq, nk));
+            multiply_here(of_y_here, v.transposed(), MatrixMut::new(gradients, nq, nk));
+            let by_query = scores.chunks_mut(nk).zip(gradients.chunks_mut(nk));
+            for (query, (scores, gradients)) in queries.clone().zip(by_query) {
+                let at = Place { row, head, query };
+                let i = task * extent.queries + query;
+                // What softmax's derivative subtracts: the sum of probabilities times their gradients.
+                let product = dot(y.at(at), of_y.at(at)) - of_sums.map_or(0.0, |of_sums| of_sums[i]);
+                setting.gradients(at, &keys, [sums[i], product], scores, gradients);
+                if let Some(bias) = &mut to.bias {
+                    add(&mut bias[extent.queries - 1 - query + keys.start..][..nk], gradients);
                 }
             }
-        },
-    );
+            let (scores, gradients) = (Matrix::new(scores, nq, nk), Matrix::new(gradients, nq, nk));
+            if let Some(to) = &mut to.queries {
+                of_q.resize(nq * width, 0.0);
+                multiply_here(gradients, k, MatrixMut::new(of_q, nq, width));
+                copy(&mut to[queries], of_q);
+            }
+            if to.keys.is_some() {
+                let part = keys.start * width..keys.end * width;
+                multiply_add_here(
+                    gradients.transposed(),
+                    q,
+                    MatrixMut::new(&mut of_k[part.clone()], nk, width),
+                );
+                multiply_add_here(scores.transposed(), of_y_here, MatrixMut::new(&mut of_v[part], nk, width));
+            }
+        }
+        if let Some((to_k, to_v)) = &mut to.keys {
+            copy(to_k, of_k);
+            copy(to_v, of_v);
+        }
+    });
 
     if let Some(place) = places.table {
-        let table = args.output(place);
-        for (head, of_table) in table.chunks_mut(buckets).enumerate() {
+        for (head, of_table) in args.output(place).chunks_mut(buckets).enumerate() {
             of_table.fill(0.0);
             for of_bias in of_bias.chunks(distances).skip(head).step_by(heads) {
                 for (bucket, gradient) in setting.buckets.iter().zip(of_bias) {
@@ -341,18 +413,40 @@ fn column(bucket: i32, buckets: usize) -> usize {
     (bucket.max(0) as usize).min(buckets - 1)
 }
 
+fn copy(to: &mut [&mut [f32]], from: &[f32]) {
+    let width = from.len() / to.len();
+    for (to, from) in to.iter_mut().zip(from.chunks(width)) {
+        to.copy_from_slice(from);
+    }
+}
+
 fn add(to: &mut [f32], from: &[f32]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
 }
 
+fn multiply_by(to: &mut [f32], from: &[f32]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to *= from);
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in a.iter().zip(b) {
+        lanes.iter_mut().zip(a.iter().zip(b)).for_each(|(lane, (a, b))| *lane += a * b);
+    }
+    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    lanes.iter().sum::<f32>() + rest
+}
+
 /// The greatest of all; what is not a number is passed over.
 fn greatest(numbers: &[f32]) -> f32 {
+    let greater = |a: f32, b: f32| if b > a { b } else { a };
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let (chunks, rest) = numbers.as_chunks::<LANES>();
     for chunk in chunks {
-        lanes.iter_mut().zip(chunk).for_each(|(lane, x)| *lane = if x > lane { *x } else { *lane });
+        lanes.iter_mut().zip(chunk).for_each(|(lane, x)| *lane = greater(*lane, *x));
     }
-    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |greatest, x| if *x > greatest { *x } else { greatest })
+    lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, greater)
 }
 
 /// Replaces numbers by the exponentials of what they are above `base`, and gives the sum of these.
@@ -361,46 +455,14 @@ fn exponentials_and_sum(numbers: &mut [f32], base: f32) -> f32 {
     let (chunks, rest) = numbers.as_chunks_mut::<LANES>();
     for chunk in chunks {
         for (lane, x) in lanes.iter_mut().zip(chunk) {
-            *x = (*x - base).exp();
+            *x = exp(*x - base);
             *lane += *x;
         }
     }
     let mut sum = lanes.iter().sum::<f32>();
     for x in rest {
-        *x = (*x - base).exp();
+        *x = exp(*x - base);
         sum += *x;
     }
     sum
-}
-
-fn by_head(numbers: &[f32], shape: [usize; 4]) -> ArrayView4<'_, f32> {
-    ArrayView4::from_shape(shape, numbers).expect("shapes were checked when it was recorded")
-}
-
-fn by_head_mut(numbers: &mut [f32], shape: [usize; 3]) -> ArrayViewMut3<'_, f32> {
-    ArrayViewMut3::from_shape(shape, numbers).expect("shapes were checked when it was recorded")
-}
-
-fn matrix(numbers: &[f32], rows: usize, columns: usize) -> ArrayView2<'_, f32> {
-    ArrayView2::from_shape([rows, columns], numbers).expect("it was made for this many")
-}
-
-fn matrix_mut(numbers: &mut [f32], rows: usize, columns: usize) -> ArrayViewMut2<'_, f32> {
-    ArrayViewMut2::from_shape([rows, columns], numbers).expect("it was made for this many")
-}
-
-/// Pieces of at most `size` along an axis.
-fn cut<D: Dimension>(
-    mut view: ArrayViewMut<'_, f32, D>,
-    axis: Axis,
-    size: usize,
-) -> Vec<ArrayViewMut<'_, f32, D>> {
-    let mut pieces = Vec::new();
-    while view.len_of(axis) > size {
-        let (piece, rest) = view.split_at(axis, size);
-        pieces.push(piece);
-        view = rest;
-    }
-    pieces.push(view);
-    pieces
 }

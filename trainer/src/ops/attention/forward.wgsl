@@ -64,15 +64,17 @@ fn attend(
         let shrink = exp(top - tops);
         top = tops;
         sum = sum * shrink + vec4<f32>(total(weights[0]), total(weights[1]), total(weights[2]), total(weights[3]));
+        let kept = kept(at, key);
+        let shares = mat4x4<f32>(weights[0] * kept, weights[1] * kept, weights[2] * kept, weights[3] * kept);
         for (var c = first_block; c < end_block; c++) {
-            results[c - first_block] = scaled(results[c - first_block], shrink) + v_blocks(k_at, c) * weights;
+            results[c - first_block] = scaled(results[c - first_block], shrink) + v_blocks(k_at, c) * shares;
         }
     }
 
     let there = within(at.first, p.queries);
-    let shares = 1.0 / sum;
+    let unit = 1.0 / sum;
     for (var c = first_block; c < end_block; c++) {
-        let result = scaled(results[c - first_block], shares);
+        let result = scaled(results[c - first_block], unit);
         for (var i = 0u; i < 4u; i++) {
             if there[i] {
                 store(q_at[i], c, result[i]);

@@ -4,6 +4,7 @@
 @group(0) @binding(4) var<storage, read> table: array<u32>;
 @group(0) @binding(5) var<storage, read> buckets: array<i32>;
 @group(0) @binding(6) var<storage, read> prefix: array<u32>;
+@group(0) @binding(7) var<storage, read> key: array<u32>;
 
 @compute @workgroup_size(64)
 fn gather(
@@ -24,7 +25,10 @@ fn gather(
         facts[i] = q_groups[i - p.q_groups_at];
     } else if i < p.prefix_at {
         facts[i] = k_groups[i - p.k_groups_at];
-    } else {
+    } else if i < p.kept_at {
         facts[i] = prefix[i - p.prefix_at];
+    } else {
+        let kept = keeps(vec2<u32>(key[0], key[1]), p.site, i - p.kept_at, p.rate);
+        facts[i] = bitcast<u32>(select(0.0, p.scale, kept));
     }
 }

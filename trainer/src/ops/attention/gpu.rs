@@ -2,6 +2,7 @@
 
 use super::{Attention, AttentionBackward, Extent};
 use crate::gpu::{BufferRef, GpuArgs, Kernel, PRELUDE, linear_groups};
+use crate::random::THREEFRY;
 
 const COMMON: &str = include_str!("common.wgsl");
 const TILES: &str = include_str!("tiles.wgsl");
@@ -15,7 +16,7 @@ const TABLE: &str = include_str!("table.wgsl");
 
 static GATHER: Kernel = Kernel {
     name: "attention_gather",
-    source: &[PRELUDE, COMMON, include_str!("gather.wgsl")],
+    source: &[PRELUDE, COMMON, THREEFRY, include_str!("gather.wgsl")],
     entry: "gather",
 };
 
@@ -68,6 +69,7 @@ pub(super) struct Layout {
     q_groups: usize,
     k_groups: usize,
     prefix: usize,
+    kept: usize,
     len: usize,
 }
 
@@ -82,8 +84,9 @@ impl Layout {
         let q_groups = take(attention.relative, extent.distances());
         let k_groups = take(true, extent.batch * extent.queries);
         let prefix = take(true, extent.batch * extent.keys);
-        let len = take(attention.prefix, extent.batch * extent.queries);
-        Self { buckets, q_groups, k_groups, prefix, len }
+        let kept = take(attention.prefix, extent.batch * extent.queries);
+        let len = take(attention.dropout.is_some(), extent.batch * extent.heads * extent.keys);
+        Self { buckets, q_groups, k_groups, prefix, kept, len }
     }
 
     /// How many words there are.
@@ -97,15 +100,19 @@ fn params(attention: &Attention, extent: &Extent) -> Vec<u32> {
     let layout = Layout::new(attention, extent);
     let lengths = [extent.batch, extent.queries, extent.keys, extent.heads, extent.width, extent.buckets];
     let flags = [attention.causal, attention.relative, attention.prefix].map(usize::from);
-    let places = [layout.buckets, layout.q_groups, layout.k_groups, layout.prefix, layout.len];
-    lengths.into_iter().chain(flags).chain(places).map(|word| word as u32).collect()
+    let places = [layout.buckets, layout.q_groups, layout.k_groups, layout.prefix, layout.kept, layout.len];
+    let (site, rate, scale) =
+        attention.dropout.map_or((0, 0.0, 1.0), |dropout| (dropout.site, dropout.rate, dropout.scale()));
+    let words = lengths.into_iter().chain(flags).chain(places).map(|word| word as u32);
+    words.chain([site, rate.to_bits(), scale.to_bits()]).collect()
 }
 
 /// Fills the buffer of the smaller inputs.
-fn gather(attention: &Attention, args: &mut GpuArgs<'_>, params: &[u32], facts: BufferRef) {
+fn gather(attention: &Attention, args: &mut GpuArgs<'_>, params: &[u32], facts: usize) -> BufferRef {
     // What is not there is bound to something else, and not read.
     let or_else = |at: Option<usize>| args.input(at.unwrap_or(3));
     let table = attention.table_at();
+    let (elements, facts) = (args.output_shape(facts).elements(), args.output(facts));
     let buffers = [
         facts,
         args.input(3),
@@ -113,9 +120,10 @@ fn gather(attention: &Attention, args: &mut GpuArgs<'_>, params: &[u32], facts: 
         or_else(table),
         or_else(table.map(|at| at + 1)),
         or_else(attention.prefix_at()),
+        or_else(attention.key_at()),
     ];
-    let words = params[params.len() - 1] as usize;
-    args.dispatch(&GATHER, &buffers, params, linear_groups(words, 64));
+    args.dispatch(&GATHER, &buffers, params, linear_groups(elements, 64));
+    facts
 }
 
 /// One invocation for every four of `rows` and every stretch of columns.
@@ -131,8 +139,7 @@ fn ragged(extent: &Extent) -> usize {
 pub(super) fn forward(attention: &Attention, args: &mut GpuArgs<'_>) {
     let extent = attention.known_extent(|i| args.shape(i).dims());
     let params = params(attention, &extent);
-    let facts = args.output(2);
-    gather(attention, args, &params, facts);
+    let facts = gather(attention, args, &params, 2);
     let buffers = [args.input(0), args.input(1), args.input(2), facts, args.output(0), args.output(1)];
     args.dispatch(&ATTEND[ragged(&extent)], &buffers, &params, groups(&extent, extent.queries));
 }
@@ -142,8 +149,8 @@ pub(super) fn backward(op: &AttentionBackward, args: &mut GpuArgs<'_>) {
     let extent = attention.known_extent(|i| args.shape(i).dims());
     let params = params(attention, &extent);
     let (places, y_at) = (op.places(), op.y_at());
-    let [facts, rows, partial] = [places.facts, places.rows, places.partial].map(|place| args.output(place));
-    gather(attention, args, &params, facts);
+    let facts = gather(attention, args, &params, places.facts);
+    let (rows, partial) = (args.output(places.rows), args.output(places.partial));
 
     let (y, sums, of_y) = (args.input(y_at), args.input(y_at + 1), args.input(y_at + 2));
     let of_sums = if op.of_sums { args.input(y_at + 3) } else { sums };

@@ -24,6 +24,7 @@ fn of_keys(
     let end_block = min(blocks, first_block + BLOCKS);
     let k_at = heads_at(at, p.keys, four(at.first, p.keys));
     let there = within(at.first, p.keys);
+    let kept = kept(at, at.first);
 
     var k_results: array<mat4x4<f32>, BLOCKS>;
     var v_results: array<mat4x4<f32>, BLOCKS>;
@@ -52,12 +53,14 @@ fn of_keys(
             probabilities(scores[2], sum.z, there & q_there.zzzz),
             probabilities(scores[3], sum.w, there & q_there.wwww),
         );
-        gradients[0] = weights[0] * (gradients[0] - product.x);
-        gradients[1] = weights[1] * (gradients[1] - product.y);
-        gradients[2] = weights[2] * (gradients[2] - product.z);
-        gradients[3] = weights[3] * (gradients[3] - product.w);
+        gradients[0] = weights[0] * (kept * gradients[0] - product.x);
+        gradients[1] = weights[1] * (kept * gradients[1] - product.y);
+        gradients[2] = weights[2] * (kept * gradients[2] - product.z);
+        gradients[3] = weights[3] * (kept * gradients[3] - product.w);
         let to_keys = transpose(gradients);
-        let to_values = transpose(weights);
+        let to_values = transpose(mat4x4<f32>(
+            weights[0] * kept, weights[1] * kept, weights[2] * kept, weights[3] * kept,
+        ));
         for (var c = first_block; c < end_block; c++) {
             k_results[c - first_block] += q_blocks(q_at, c) * to_keys;
             v_results[c - first_block] += of_y_blocks(q_at, c) * to_values;

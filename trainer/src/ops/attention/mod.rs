@@ -5,6 +5,7 @@
 //! q f32[B, Lq, H·d], k f32[B, Lk, H·d], v f32[B, Lk, H·d], q_groups i32[B, Lq], k_groups i32[B, Lk]
 //! relative:   table f32[H, buckets], bucket of every distance i32[Lq + Lk - 1]
 //! prefix:     prefix i32[B, L]
+//! dropout:    key i32[2]
 //! ->  softmax(q·k + bias) v  f32[B, Lq, H·d], log-sum-exp f32[B, H, Lq]
 //! ```
 //!
@@ -13,21 +14,19 @@
 mod backward;
 mod cpu;
 mod gpu;
+#[cfg(test)]
+mod tests;
 
+use self::backward::AttentionBackward;
 use crate::cpu::CpuArgs;
 use crate::gpu::GpuArgs;
 use crate::op::Op;
 use crate::shape::{Shape, Spec};
 use crate::tape::{Recorded, Tape, TapeError, Var};
 
-pub use backward::AttentionBackward;
-
 /// What a forbidden key's score is lowered by. With float32 nothing else is left of it, so that a query without any key
 /// attends to all of them alike.
 const FORBIDDEN: f32 = -1e10;
-
-/// Below it, a log-sum-exp is that of a query without any key.
-const NO_KEY: f32 = -5e9;
 
 /// Attention of several heads.
 ///
@@ -40,6 +39,21 @@ pub struct Attention {
     causal: bool,
     relative: bool,
     prefix: bool,
+    dropout: Option<Dropout>,
+}
+
+/// Probabilities that are set to zero, the same for all queries of a head: one draw for every batch row, head and key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Dropout {
+    rate: f32,
+    site: u32,
+}
+
+impl Dropout {
+    /// What probabilities that are kept are multiplied by.
+    fn scale(self) -> f32 {
+        1.0 / (1.0 - self.rate)
+    }
 }
 
 /// The lengths of all axes.
@@ -65,7 +79,7 @@ impl Extent {
 impl Attention {
     /// Of this many heads, every query seeing all keys of its group.
     pub fn new(heads: usize) -> Self {
-        Self { heads, causal: false, relative: false, prefix: false }
+        Self { heads, causal: false, relative: false, prefix: false, dropout: None }
     }
 
     /// Queries do not see later keys.
@@ -86,6 +100,12 @@ impl Attention {
         self
     }
 
+    /// With probabilities dropped at this rate after softmax, the others scaled up: one more input, the key.
+    pub fn dropout(mut self, rate: f32, site: u32) -> Self {
+        self.dropout = Some(Dropout { rate, site });
+        self
+    }
+
     /// Where the table is among the inputs, before the buckets.
     fn table_at(&self) -> Option<usize> {
         self.relative.then_some(5)
@@ -95,8 +115,12 @@ impl Attention {
         self.prefix.then_some(5 + 2 * usize::from(self.relative))
     }
 
+    fn key_at(&self) -> Option<usize> {
+        self.dropout.map(|_| 5 + 2 * usize::from(self.relative) + usize::from(self.prefix))
+    }
+
     fn num_inputs(&self) -> usize {
-        5 + 2 * usize::from(self.relative) + usize::from(self.prefix)
+        5 + 2 * usize::from(self.relative) + usize::from(self.prefix) + usize::from(self.dropout.is_some())
     }
 
     /// The lengths of all axes, or what does not go together.
@@ -131,6 +155,15 @@ impl Attention {
         }
         if self.prefix {
             wanted.push(("the prefix", Spec::i32([batch, queries])));
+        }
+        if let Some(Dropout { rate, .. }) = self.dropout {
+            if !(0.0..1.0).contains(&rate) {
+                return Err(format!("a rate is at least 0 and below 1, not {rate}"));
+            }
+            if u32::try_from(batch * self.heads * keys).is_err() {
+                return Err("a mask has less than 2^32 elements".to_owned());
+            }
+            wanted.push(("the key", Spec::i32([2])));
         }
         match wanted.iter().zip(inputs).find(|((_, wanted), found)| wanted != *found) {
             Some(((name, wanted), _)) => Err(format!("{name} should be {wanted}")),

@@ -80,10 +80,11 @@ fn of_queries(
             gradients += transpose(v_blocks(k_at, c)) * of_y_blocks(q_at, c);
         }
         scores += bias(at, at.first, key);
-        gradients[0] = probabilities(scores[0], sum.x, there) * (gradients[0] - product.x);
-        gradients[1] = probabilities(scores[1], sum.y, there) * (gradients[1] - product.y);
-        gradients[2] = probabilities(scores[2], sum.z, there) * (gradients[2] - product.z);
-        gradients[3] = probabilities(scores[3], sum.w, there) * (gradients[3] - product.w);
+        let kept = kept(at, key);
+        gradients[0] = probabilities(scores[0], sum.x, there) * (kept * gradients[0] - product.x);
+        gradients[1] = probabilities(scores[1], sum.y, there) * (kept * gradients[1] - product.y);
+        gradients[2] = probabilities(scores[2], sum.z, there) * (kept * gradients[2] - product.z);
+        gradients[3] = probabilities(scores[3], sum.w, there) * (kept * gradients[3] - product.w);
         for (var c = first_block; c < end_block; c++) {
             results[c - first_block] += k_blocks(k_at, c) * gradients;
         }

@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use super::cpu::Setting;
 use super::*;
 use crate::engine::{Engine, ProgramId, Target};
+use crate::golden::json;
 use crate::host::HostTensor;
 use crate::program::Program;
+use crate::random::{Key, keeps};
 use crate::store::Stores;
-use crate::testing::{Case, Random, assert_close, check, device, golden};
+use crate::testing::{Case, Random, assert_close, check, device};
+
+const KEY: Key = Key([7, 0xdead_beef]);
 
 /// Everything about one attention.
 #[derive(Clone)]
@@ -71,33 +75,27 @@ impl Given {
         group && (!self.attention.causal || key <= query || both)
     }
 
-    /// With the floats made by `float` (a name, a shape): differentiated by or not.
-    fn case(&self, seed: u64, float: impl Fn(Case, &str, Vec<usize>) -> Case) -> Case {
+    /// By the laws of operations, differences and all.
+    fn check(&self, seed: u64) {
         let Extent { batch, queries, keys, heads, width, buckets } = self.extent;
-        let mut case = Case::new(seed);
-        case = float(case, "q", vec![batch, queries, heads * width]);
-        case = float(case, "k", vec![batch, keys, heads * width]);
-        case = case.normal("v", [batch, keys, heads * width]);
-        case = case.ints("q_groups", [batch, queries], self.q_groups.clone());
-        case = case.ints("k_groups", [batch, keys], self.k_groups.clone());
+        let mut case = Case::new(seed)
+            .normal("q", [batch, queries, heads * width])
+            .normal("k", [batch, keys, heads * width])
+            .normal("v", [batch, keys, heads * width])
+            .ints("q_groups", [batch, queries], self.q_groups.clone())
+            .ints("k_groups", [batch, keys], self.k_groups.clone());
         if self.attention.relative {
-            case = float(case, "table", vec![heads, buckets]);
+            case = case.normal("table", [heads, buckets]);
             case = case.ints("buckets", [queries + keys - 1], self.buckets.clone());
         }
         if self.attention.prefix {
             case = case.ints("prefix", [batch, queries], self.prefix.clone());
         }
-        case
-    }
-
-    /// By the laws of operations, differences and all.
-    fn check(&self, seed: u64) {
-        let case = self.case(seed, |case, name, shape| case.normal(name, shape));
+        if self.attention.dropout.is_some() {
+            case = case.ints("key", [2], KEY.0.map(|word| word as i32).to_vec());
+        }
         let attention = self.attention;
-        check(
-            case.tolerance(5e-5),
-            move |tape, inputs| Ok(tape.record_all(attention, inputs)?[..2].to_vec()),
-        );
+        check(case, move |tape, inputs| Ok(tape.record_all(attention, inputs)?[..2].to_vec()));
     }
 }
 
@@ -121,7 +119,12 @@ fn reference(given: &Given, numbers: &Numbers) -> [Vec<f32>; 6] {
     let mut of_table = vec![0.0; heads * buckets];
     for row in 0..batch {
         for head in 0..heads {
-            let kept = |_: usize| 1.0;
+            let kept = |key: usize| {
+                given.attention.dropout.map_or(1.0, |Dropout { rate, site }| {
+                    let index = ((row * heads + head) * keys + key) as u32;
+                    f64::from(u8::from(keeps(KEY, site, index, rate))) / f64::from(1.0 - rate)
+                })
+            };
             for query in 0..queries {
                 let at_q = ((row * queries + query) * heads + head) * width;
                 let at_k = |key: usize| ((row * keys + key) * heads + head) * width;
@@ -193,9 +196,12 @@ fn compare(given: &Given, seed: u64) {
     if given.attention.prefix {
         inputs.push(input(&mut tape, "prefix", Spec::i32([batch, queries]), Some(&given.prefix)));
     }
+    if given.attention.dropout.is_some() {
+        inputs.push(input(&mut tape, "key", Spec::i32([2]), Some(&KEY.0.map(|word| word as i32))));
+    }
     let made = tape.record_all(given.attention, &inputs).unwrap();
-    let of_y = input(&mut tape, "of_y", tape.spec(made[0]).clone(), None);
-    let of_sums = input(&mut tape, "of_sums", tape.spec(made[1]).clone(), None);
+    let [of_y, of_sums] = [0, 1].map(|i| tape.spec(made[i]).clone());
+    let (of_y, of_sums) = (input(&mut tape, "of_y", of_y, None), input(&mut tape, "of_sums", of_sums, None));
     let mut of = inputs[..3].to_vec();
     of.extend(given.attention.table_at().map(|at| inputs[at]));
     let gradients = tape.pull_back(&[(made[0], of_y), (made[1], of_sums)], &of).unwrap();
@@ -298,8 +304,16 @@ fn queries_without_any_key_attend_to_all_alike() {
 }
 
 #[test]
+fn dropout_is_shared_by_all_queries_of_a_head() {
+    let mut random = Random::new(14);
+    let attention = Attention::new(2).relative().prefix().dropout(0.3, 5);
+    compare(&Given::new(attention, [2, 70, 70, 8]).packed(&mut random).prefix(&mut random), 15);
+    Given::new(Attention::new(3).dropout(0.5, 6), [2, 5, 7, 4]).check(16);
+}
+
+#[test]
 fn masks_are_those_of_t5x() {
-    let golden = golden("unit/masks_and_pointwise.json");
+    let golden = json("unit/masks_and_pointwise.json");
     let ints = |name: &str| -> Vec<i32> {
         golden[name][0].as_array().unwrap().iter().map(|x| x.as_i64().unwrap() as i32).collect()
     };
@@ -398,5 +412,7 @@ fn what_does_not_go_together_is_said_in_words() {
     insta::assert_snapshot!(words(three, &inputs(0, Spec::f32([2, 0, 12]))), @"an axis is empty");
     let mut longer = inputs(0, Spec::f32([2, 6, 12]));
     longer.push(groups.clone());
+    let dropout = [&inputs(0, row.clone())[..], &[Spec::i32([2])]].concat();
+    insta::assert_snapshot!(words(three.dropout(1.0, 0), &dropout), @"a rate is at least 0 and below 1, not 1");
     insta::assert_snapshot!(words(three.prefix(), &longer), @"a prefix is of queries and keys of one length");
 }

@@ -78,6 +78,14 @@ fn bias(at: Place, first_query: u32, first_key: u32) -> mat4x4<f32> {
     return bias;
 }
 
+// What dropout multiplies the probabilities of four keys by.
+fn kept(at: Place, first_key: u32) -> vec4<f32> {
+    if p.kept_at == p.facts_end {
+        return vec4<f32>(1.0);
+    }
+    return bitcast<vec4<f32>>(four_facts(p.kept_at + (at.batch * p.heads + at.head) * p.keys + four(first_key, p.keys)));
+}
+
 // Every column times its number.
 fn scaled(tile: mat4x4<f32>, by: vec4<f32>) -> mat4x4<f32> {
     return mat4x4<f32>(tile[0] * by.x, tile[1] * by.y, tile[2] * by.z, tile[3] * by.w);
