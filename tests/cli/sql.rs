@@ -221,3 +221,9 @@ fn without_a_cache_a_query_ends_when_its_command_is_asked_to_stop() {
         assert!(!has_spilled(), "{command} has left its temporary files");
     }
 }
+
+#[test]
+fn the_cost_of_a_query_can_be_measured() {
+    let measured = project().seqio("bench cache joined --limit 1MB --json").ok().json();
+    assert_eq!(measured["examples"], 200);
+}
