@@ -11,15 +11,12 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use seqio::{
-    ChoiceReport, ReadSplitError, Scratch, Split, SplitChoices, Task, WholeSplitError, WholeSplitStep,
-};
+use seqio::{ChoiceReport, Scratch, Split, SplitChoices, Task, WholeSplitStep};
 use seqio_cache::{DroppedExamples, DuplicateStatistics};
 
 use crate::format::{count, counted, dropped_in_words, percent};
 use crate::interrupt::Interrupt;
 use crate::output::{Notes, Out};
-use crate::report::Interrupted;
 
 /// Files and examples that are named.
 const NAMED: usize = 5;
@@ -109,14 +106,9 @@ pub(crate) fn choices(
         .note(format!("`{name}`, split `{split}`: reading it once to find duplicates, as there is no cache"));
     let mut scratch = Scratch::temporary(memory_bytes);
     scratch.stop = Arc::clone(interrupt.flag());
-    let (choices, reports) = match SplitChoices::find(task, split, &scratch) {
-        Err(ReadSplitError::WholeSplit(WholeSplitError::Stopped)) => {
-            let go_on =
-                "run the same command again to begin anew; a cache would go on where it was".to_owned();
-            return Err(Interrupted { go_on }.into());
-        }
-        found => found?,
-    };
+    let found = SplitChoices::find(task, split, &scratch).map_err(anyhow::Error::from);
+    let go_on = "run the same command again to begin anew; a cache would go on where it was";
+    let (choices, reports) = interrupt.told(found, go_on)?;
     for ChoiceReport { step, examples, counts } in reports {
         let WholeSplitStep { number, op, by } = &step;
         let words = in_words(*number, op, by, examples, counts.dropped, counts.repeated_keys);

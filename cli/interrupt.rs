@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use seqio::ReadBudget;
 
 use crate::output::write_stderr;
-use crate::report::EXIT_INTERRUPTED;
+use crate::report::{EXIT_INTERRUPTED, Interrupted};
+use crate::value::ByteSize;
 
 /// A flag that Ctrl-C (or SIGTERM) sets.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +41,19 @@ impl Interrupt {
     /// Whether a stop was asked for.
     pub(crate) fn asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
+    }
+
+    /// What reading a source may take: this much memory, and no longer than until a stop is asked for.
+    pub(crate) fn budget(&self, memory: ByteSize) -> ReadBudget {
+        ReadBudget { memory_bytes: memory.0, cancel: Arc::clone(&self.asked), ..ReadBudget::default() }
+    }
+
+    /// What came of some work. Where it failed and a stop was asked for, it failed by that.
+    pub(crate) fn told<T>(&self, done: anyhow::Result<T>, go_on: &str) -> anyhow::Result<T> {
+        done.map_err(|error| match self.asked() && !error.is::<Interrupted>() {
+            true => Interrupted { go_on: go_on.to_owned() }.into(),
+            false => error,
+        })
     }
 
     /// The flag itself, for libraries that look at it.

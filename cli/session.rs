@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use seqio::{ExampleStore, Registry, Split, Task};
+use seqio::{DefinitionErrors, ExampleStore, ReadBudget, Registry, Split, Task};
 use seqio_cache::{BuildConfig, Cache, CacheDir, CacheState, CachedSplit, FORMAT_VERSION, Found, SourcesNow};
 
 use crate::args::{BuildSettings, Global};
@@ -66,6 +66,11 @@ impl Session {
         Ok(Registry::load(&self.task_files())?)
     }
 
+    /// A task that is going to be read.
+    pub(crate) fn task(&self, name: &str, budget: &ReadBudget) -> anyhow::Result<Arc<Task>> {
+        Ok(task_within(&self.registry()?, name, budget)?)
+    }
+
     /// The folder of caches.
     pub(crate) fn cache_dir(&self) -> CacheDir {
         let from_environment =
@@ -105,7 +110,7 @@ impl Session {
     ) -> anyhow::Result<Opened> {
         let split: Split = split.parse()?;
         let registry = self.registry()?;
-        let task = match registry.task(name) {
+        let task = match task_within(&registry, name, &interrupt.budget(settings.memory)) {
             Ok(task) => task,
             Err(errors) if errors.only_sources() => {
                 return match self.open_without_source(&registry, name, &split, notes)? {
@@ -211,6 +216,17 @@ impl Session {
         notes.note(format!("the sources of `{name}` are not here; the cache is used unchecked"));
         Ok(Some(Opened { task, split: Arc::new(split) }))
     }
+}
+
+/// A task that is going to be read: its source may take as much of the machine.
+pub(crate) fn task_within(
+    registry: &Registry,
+    name: &str,
+    budget: &ReadBudget,
+) -> Result<Arc<Task>, DefinitionErrors> {
+    let task = registry.task(name)?;
+    task.source().set_budget(budget);
+    Ok(task)
 }
 
 /// A task and split from a cache folder alone.

@@ -97,11 +97,11 @@ impl BuildConfig {
         }
     }
 
-    /// Tells a source what reading it may take.
-    pub(crate) fn lend_to(&self, source: &dyn DataSource, building: &Path) {
+    /// Tells a source what reading it may take, with temporary files in a folder of a build, or of the system.
+    pub(crate) fn lend_to(&self, source: &dyn DataSource, building: Option<&Path>) {
         source.set_budget(&ReadBudget {
             memory_bytes: self.memory_bytes,
-            temporary: Some(building.join(TEMPORARY)),
+            temporary: building.map(|building| building.join(TEMPORARY)),
             cancel: Arc::clone(&self.cancel),
         });
     }
@@ -300,7 +300,7 @@ impl Job<'_> {
         let source = self.context.input.needed_source()?;
         // A killed job has left it.
         commit::remove(&building.join(TEMPORARY))?;
-        self.config.lend_to(source, &building);
+        self.config.lend_to(source, Some(&building));
         let plan = |split| Ok(SplitPlan::new(source, split)?);
         let built: Vec<BuiltSplit> = match self.missing {
             Missing::Encode => {
@@ -324,6 +324,8 @@ impl Job<'_> {
             }
         };
         commit::remove(&building.join(TEMPORARY))?;
+        // The folder is gone, and the source may be read on.
+        self.config.lend_to(source, None);
         let target = self.commit(&building, &staged, &built)?;
         Ok(built
             .into_iter()

@@ -92,7 +92,7 @@ pub(crate) fn build_share(
     let pool = thread_pool(config, &folder)?;
     let context = config.context(input, &columns, &pool);
     let building = folder.join(building_folder(input.fingerprint().as_bytes()));
-    config.lend_to(input.needed_source()?, &building);
+    config.lend_to(input.needed_source()?, Some(&building));
     let worker = Worker { context, config, progress, roster, share };
     let report = |split: &Split| {
         let name = split.to_string();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::args::{BuildSettings, ConverterName, Data, Json, PackName};
-use crate::value::LengthList;
+use crate::value::{ByteSize, LengthList};
 
 /// `seqio list`.
 #[derive(Debug, Args)]
@@ -89,6 +89,9 @@ pub(crate) struct InspectArgs {
     /// Show at most N tokens of a sequence
     #[arg(long, value_name = "N", default_value_t = 120)]
     pub(crate) tokens: usize,
+    /// Memory for the query of a source, as `256MiB`; what does not fit goes to temporary files
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub(crate) memory: ByteSize,
     #[command(flatten)]
     pub(crate) json: Json,
 }

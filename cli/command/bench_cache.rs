@@ -64,7 +64,7 @@ impl Side {
 /// Runs the command.
 pub(crate) fn run(session: &Session, args: &BenchCacheArgs, out: &mut Out) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
-    let task = session.registry()?.task(&args.task)?;
+    let task = session.task(&args.task, &interrupt.budget(args.build.memory))?;
     let split: Split = args.split.parse()?;
     check_split(&task, &split)?;
     let scratch = Scratch::make(args.scratch.as_deref().unwrap_or(session.cache_dir().root()))?;
@@ -86,7 +86,8 @@ pub(crate) fn run(session: &Session, args: &BenchCacheArgs, out: &mut Out) -> an
     let statistics = &built.statistics;
     let tokens: u64 = statistics.features.values().map(|feature| feature.tokens).sum();
 
-    let (bare, all_text) = bare_encoder(&task, &split, args.limit.0, threads)?;
+    let bare = bare_encoder(&task, &split, args.limit.0, threads);
+    let (bare, all_text) = interrupt.told(bare, "run the same command again")?;
     let files = task.source().files(split.name())?;
     // The text of the whole split: measured, or as much as its tokens have it.
     let text_bytes = match all_text {

@@ -25,7 +25,7 @@ use crate::format::{amount, bytes, count, counted, duration};
 use crate::interrupt::Interrupt;
 use crate::output::{Align, Notes, Out, Table};
 use crate::report::{DamageFound, Interrupted, WithHint as _};
-use crate::session::{INDEX_FOLDER, Session, build_config, check_split};
+use crate::session::{INDEX_FOLDER, Session, build_config, check_split, task_within};
 
 /// Runs the command.
 pub(crate) fn run(session: &Session, command: &CacheCommand, out: &mut Out) -> anyhow::Result<()> {
@@ -302,11 +302,13 @@ fn print_share(
 fn estimate(session: &Session, args: &CacheBuildArgs, out: &mut Out) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let registry = session.registry()?;
+    let budget = interrupt.budget(args.build.memory);
     let cache_dir = session.cache_dir();
     for name in &args.tasks {
-        let task = registry.task(name)?;
+        let task = task_within(&registry, name, &budget)?;
         for split in splits_of(&task, &args.splits)? {
-            let estimate = cache_dir.estimate(&task, &split, &build_config(&args.build, &interrupt))?;
+            let estimate = cache_dir.estimate(&task, &split, &build_config(&args.build, &interrupt));
+            let estimate = interrupt.told(estimate.map_err(Into::into), "run the same command again")?;
             if args.json.wanted {
                 out.json(&estimate)?;
                 estimate.check_space(cache_dir.root())?;

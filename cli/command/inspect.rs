@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::args::{InspectArgs, StageName};
 use crate::build::tell_passed_over;
 use crate::format::{count, dropped_in_words};
+use crate::interrupt::Interrupt;
 use crate::model_row::{ModelRow, rows};
 use crate::output::{Notes, Out, Style};
 use crate::report::usage;
@@ -37,13 +38,23 @@ struct Shown {
 
 /// Runs the command.
 pub(crate) fn run(session: &Session, args: &InspectArgs, out: &mut Out) -> anyhow::Result<()> {
-    let mut input = Input::open(session, args)?;
+    let interrupt = Interrupt::listen()?;
+    interrupt.told(inspect(session, args, &interrupt, out), "run the same command again")
+}
+
+fn inspect(
+    session: &Session,
+    args: &InspectArgs,
+    interrupt: &Interrupt,
+    out: &mut Out,
+) -> anyhow::Result<()> {
+    let mut input = Input::open(session, args, interrupt)?;
     if args.stage == StageName::Model {
-        model(&mut input, args, out)?;
+        model(&mut input, args, interrupt, out)?;
         input.tell_passed_over(args, out.notes());
         return Ok(());
     }
-    let examples = input.examples(args.num, args.stage)?;
+    let examples = input.examples(args.num, args.stage, interrupt)?;
     input.tell_dropped(out.notes());
     if !input.is_exact() {
         out.notes()
@@ -97,7 +108,7 @@ enum Input {
 }
 
 impl Input {
-    fn open(session: &Session, args: &InspectArgs) -> anyhow::Result<Self> {
+    fn open(session: &Session, args: &InspectArgs, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let split: Split = args.data.split.parse()?;
         if let Some(folder) = &args.data.cache {
             let (task, cache) = task_of_cache(folder, args.data.task.as_deref())?;
@@ -108,7 +119,8 @@ impl Input {
             }
             return Ok(Self::Cache(task, Arc::new(cache.split(&split.to_string())?)));
         }
-        let task = session.registry()?.task(args.data.task.as_deref().unwrap_or_default())?;
+        let name = args.data.task.as_deref().unwrap_or_default();
+        let task = session.task(name, &interrupt.budget(args.memory))?;
         check_split(&task, &split)?;
         let reader = SplitReader::new(Arc::clone(&task), &split)?;
         let reader = if args.stage == StageName::Raw { reader.raw() } else { reader.choosing() };
@@ -147,7 +159,12 @@ impl Input {
     }
 
     /// The first examples, with their places.
-    fn examples(&mut self, num: usize, stage: StageName) -> anyhow::Result<Vec<Shown>> {
+    fn examples(
+        &mut self,
+        num: usize,
+        stage: StageName,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Vec<Shown>> {
         let mut shown = Vec::new();
         match self {
             Self::Cache(_, split) => {
@@ -161,8 +178,7 @@ impl Input {
             }
             Self::Source(task, reader) => {
                 while shown.len() < num {
-                    let Some(chunk) = reader.next() else { break };
-                    let chunk = chunk?;
+                    let Some(chunk) = next_chunk(reader, interrupt)? else { break };
                     for index in 0..chunk.examples.len().min(num - shown.len()) {
                         let columns = columns_at(&chunk.examples.columns, index);
                         let columns = match stage {
@@ -178,6 +194,13 @@ impl Input {
         }
         Ok(shown)
     }
+}
+
+/// The next chunk, unless a stop was asked for.
+fn next_chunk(reader: &mut SplitReader, interrupt: &Interrupt) -> anyhow::Result<Option<ReadChunk>> {
+    let chunk = reader.next().transpose()?;
+    anyhow::ensure!(!interrupt.asked(), "interrupted");
+    Ok(chunk)
 }
 
 fn is_shown(name: &str, task: &Task) -> bool {
@@ -307,7 +330,7 @@ fn example_json(example: &Shown, columns: &[ShownColumn], task: &Task) -> Value 
 }
 
 /// Rows as a model sees them, packed from the first examples in their order.
-fn model(input: &mut Input, args: &InspectArgs, out: &mut Out) -> anyhow::Result<()> {
+fn model(input: &mut Input, args: &InspectArgs, interrupt: &Interrupt, out: &mut Out) -> anyhow::Result<()> {
     let task = input.task();
     let converter = shape::converter(args.converter, &task)?;
     if args.lengths.is_empty() {
@@ -328,7 +351,7 @@ fn model(input: &mut Input, args: &InspectArgs, out: &mut Out) -> anyhow::Result
             let wanted =
                 config.lengths.values().map(|length| length.saturating_mul(args.num + 1)).max().unwrap_or(0);
             let features = converter.task_features().iter().copied();
-            Arc::new(first_examples(reader, features, wanted)?)
+            Arc::new(first_examples(reader, features, wanted, interrupt)?)
         }
     };
     if store.num_examples() == 0 {
@@ -364,13 +387,13 @@ fn first_examples<'a>(
     reader: &mut SplitReader,
     features: impl Iterator<Item = &'a str> + Clone,
     wanted: usize,
+    interrupt: &Interrupt,
 ) -> anyhow::Result<InMemoryExamples> {
     let mut store = InMemoryExamples::new(features.clone());
     let mut tokens = 0;
     let mut count = 0;
     while tokens < wanted && count < EXAMPLES_FOR_ROWS {
-        let Some(chunk) = reader.next() else { break };
-        let chunk = chunk?;
+        let Some(chunk) = next_chunk(reader, interrupt)? else { break };
         let to = chunk.examples.len().min(EXAMPLES_FOR_ROWS - count);
         for row in 0..to {
             store.append(&chunk.examples, row, row + 1)?;

@@ -19,17 +19,15 @@ pub(crate) fn run(session: &Session, args: &QueryArgs, out: &mut Out) -> anyhow:
 #[cfg(feature = "sql")]
 mod with_sql {
     use std::io::{Read as _, Write as _};
-    use std::sync::Arc;
 
     use anyhow::Context as _;
-    use seqio::{Query, QueryError, ReadBudget, type_name};
+    use seqio::{Query, type_name};
     use serde::Serialize;
 
     use crate::args::QueryArgs;
     use crate::interrupt::Interrupt;
     use crate::output::{Align, Out, Style, Table};
     use crate::query::{QueryData, Reading, RowFormat, RowWriter};
-    use crate::report::Interrupted;
     use crate::session::Session;
 
     /// Rows shown on a terminal, unless another number is asked for.
@@ -37,7 +35,11 @@ mod with_sql {
 
     pub(super) fn run(session: &Session, args: &QueryArgs, out: &mut Out) -> anyhow::Result<()> {
         let interrupt = Interrupt::listen()?;
-        let open = || QueryData::open(session, args, &interrupt, out.notes());
+        interrupt.told(ask(session, args, &interrupt, out), "nothing is kept of a query; run it again")
+    }
+
+    fn ask(session: &Session, args: &QueryArgs, interrupt: &Interrupt, out: &mut Out) -> anyhow::Result<()> {
+        let open = || QueryData::open(session, args, interrupt, out.notes());
         if args.tables {
             return list(&open()?, args, out);
         }
@@ -48,12 +50,8 @@ mod with_sql {
         let data = if names.is_empty() { None } else { Some(open()?) };
         let tables = data.as_ref().map(|data| data.tables(&names)).transpose()?.unwrap_or_default();
         let tables = reading.watch(tables);
-        let budget = ReadBudget {
-            memory_bytes: args.memory.0,
-            cancel: Arc::clone(interrupt.flag()),
-            ..ReadBudget::default()
-        };
-        let query = Query::new(&sql, tables, budget)?;
+        let memory = data.as_ref().map_or(args.memory, |data| data.memory(&names));
+        let query = Query::new(&sql, tables, interrupt.budget(memory))?;
         let shown = show(&query, args, &reading, out);
         reading.end();
         data.iter().for_each(QueryData::tell_passed_over);
@@ -84,7 +82,7 @@ mod with_sql {
         let mut more = false;
         writer.begin(out)?;
         for batch in query.run()? {
-            let batch = batch.map_err(told)?;
+            let batch = batch?;
             if left < batch.num_rows() as u64 {
                 more = true;
             }
@@ -104,13 +102,6 @@ mod with_sql {
             out.notes().note(format!("these are the first {limit} rows; `--limit N` shows others"));
         }
         Ok(())
-    }
-
-    fn told(error: QueryError) -> anyhow::Error {
-        if error.is_interrupted() {
-            return Interrupted { go_on: "nothing is kept of a query; run it again".to_owned() }.into();
-        }
-        error.into()
     }
 
     #[derive(Serialize)]

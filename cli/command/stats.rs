@@ -53,7 +53,7 @@ pub(crate) fn run(session: &Session, args: &StatsArgs, out: &mut Out) -> anyhow:
     let mut all = Vec::new();
     let splits = splits(session, args)?;
     if let (Some(name), None) = (&args.task, &args.cache)
-        && let Ok(task) = session.registry()?.task(name)
+        && let Ok(task) = session.task(name, &interrupt.budget(args.build.memory))
     {
         // Together, so that they go into one cache.
         let splits = splits.iter().map(|split| Ok(split.parse()?)).collect::<anyhow::Result<Vec<_>>>()?;

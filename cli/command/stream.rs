@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
-use seqio::{Batch, DatasetIterator, DatasetState, ReadBudget, Split, Task, UncachedDataset};
+use seqio::{Batch, DatasetIterator, DatasetState, Split, Task, UncachedDataset};
 
 use crate::args::{Data, DigestName, FormatName, OrderName, StreamArgs};
 use crate::build::tell_passed_over;
@@ -25,7 +25,8 @@ pub(crate) fn run(session: &Session, args: &StreamArgs, out: &mut Out) -> anyhow
     let interrupt = Interrupt::listen()?;
     let notes = out.notes();
     let mut uncached = None;
-    let batches = open(session, args, &interrupt, notes, &mut uncached)?;
+    let batches = open(session, args, &interrupt, notes, &mut uncached);
+    let batches = interrupt.told(batches, "run the same command again to begin anew")?;
     let first = batches.step();
     let mut stream = Stream { batches, args, notes, written: 0 };
     let ended = match (format, &args.out) {
@@ -157,9 +158,8 @@ fn open_uncached(
 ) -> anyhow::Result<UncachedDataset> {
     let split: Split = args.data.split.parse()?;
     let name = args.data.task.as_deref().unwrap_or_default();
-    let task = session.registry()?.task(name)?;
+    let task = session.task(name, &interrupt.budget(args.build.memory))?;
     check_split(&task, &split)?;
-    task.source().set_budget(&ReadBudget { memory_bytes: args.build.memory.0, ..ReadBudget::default() });
     let config = shape::config(&task, &split.to_string(), &args.shape, args.batch_size)?;
     let config = shape::for_run(config, &args.run, args.build.threads);
     let data = format!("{}-uncached", task.cache_fingerprint(seqio_cache::FORMAT_VERSION));

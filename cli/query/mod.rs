@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{Schema, SchemaRef};
-use seqio::{QueryTable, Split, SplitChoices, Task};
+use seqio::{QueryTable, SourceFormat, Split, SplitChoices, Task};
 use seqio_cache::CachedSplit;
 
 use self::examples::{ExampleSource, SourceSplit};
@@ -31,7 +31,8 @@ use crate::duplicates::choices;
 use crate::interrupt::Interrupt;
 use crate::output::Notes;
 use crate::report::{WithHint as _, usage};
-use crate::session::{Session, check_split, open_folder};
+use crate::session::{Session, check_split, open_folder, task_within};
+use crate::value::ByteSize;
 
 /// Each table with what it holds.
 pub(crate) const TABLES: [(&str, &str); 5] = [
@@ -87,7 +88,9 @@ impl<'a> QueryData<'a> {
                 )));
             }
         };
-        let task = match registry.task(name) {
+        // The other half is for the query itself.
+        let budget = interrupt.budget(ByteSize(args.memory.0 / 2));
+        let task = match task_within(&registry, name, &budget) {
             Ok(task) => task,
             Err(errors) if errors.only_sources() => {
                 return match session.open_without_source(&registry, name, &split, notes)? {
@@ -99,6 +102,15 @@ impl<'a> QueryData<'a> {
         };
         check_split(&task, &split)?;
         Ok(data(task, OnceLock::new()))
+    }
+
+    /// Memory for a query of these tables, once they are opened: half where their rows are made by a query too.
+    pub(crate) fn memory(&self, names: &[String]) -> ByteSize {
+        let is_computed = names.iter().any(|name| name == "raw") || matches!(self.cached.get(), Some(Err(_)));
+        match self.task.spec().source.format {
+            SourceFormat::Sql if is_computed => ByteSize(self.args.memory.0 / 2),
+            _ => self.args.memory,
+        }
     }
 
     /// Opens the tables that a query names.

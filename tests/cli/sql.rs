@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use crate::support::{Project, files_below};
+use rustix::process::Signal;
+
+use crate::cache::signal;
+use crate::support::{Project, files_below, wait_until};
 
 /// A join of two tables, and a filter of one.
 const TASKS: &str = r#"[vocabulary.bytes]
@@ -167,4 +170,60 @@ fn mistakes_in_a_query_are_told_with_their_place_before_any_row_is_read() {
     insta::assert_snapshot!("no_files", told_with(1, "\"meta.jsonl\"", "\"mata.jsonl\""));
     insta::assert_snapshot!("skip", told("key    =", "on_bad_row = \"skip\"\nkey    ="));
     insta::assert_snapshot!("equal_keys", told_with(1, "key    = [\"lang\", \"id\"]", "key = \"lang\""));
+}
+
+/// A task that drops duplicates of the rows of a query.
+fn of_query(query: &str) -> Project {
+    let project = Project::empty();
+    let text = format!(
+        "[vocabulary.bytes]\nbyte = true\n[task.made]\nsource = {{ sql = {{ train = \"{query}\" }}, key = \"id\" }}\n\
+         features = {{ targets = {{ vocabulary = \"bytes\" }} }}\n\
+         steps = [{{ op = \"deduplicate\", by = \"text\" }}, {{ op = \"rekey\", to_from = {{ targets = \"text\" }} }}, \
+         {{ op = \"tokenize\" }}]\n"
+    );
+    project.write("seqio.toml", text);
+    project
+}
+
+/// Commands that read a query without a cache.
+const READERS: [&str; 4] = [
+    "inspect made",
+    "query --task made SELECT(max(id))FROM(raw)",
+    "stream made --no-cache --order storage --batch-size 4 --lengths 64 --epochs 1 --format none",
+    "cache build made --dry-run",
+];
+
+#[test]
+fn without_a_cache_a_query_takes_the_memory_of_its_command() {
+    // More groups than fit, and sums that must not be spilled.
+    let sums = "SELECT value % 1200000 AS id, 'x' AS text, sum(value / 3.0) AS s FROM generate_series(1, 1200000) GROUP BY 1";
+    let project = of_query(sums);
+    for command in READERS {
+        let told = project.seqio(&format!("{command} --memory 32MiB")).fails(1);
+        assert!(told.contains("the query needs more memory than it may take"), "{command}: {told}");
+    }
+}
+
+#[test]
+fn without_a_cache_a_query_ends_when_its_command_is_asked_to_stop() {
+    let project =
+        of_query("SELECT value AS id, repeat('x', 2000) AS text FROM generate_series(1, 1000000000)");
+    let folder = project.path("tmp");
+    std::fs::create_dir(&folder).unwrap();
+    let has_spilled = || std::fs::read_dir(&folder).unwrap().next().is_some();
+    for command in READERS {
+        let mut child = project.command(&format!("{command} --memory 32MiB"));
+        let child = child.env("TMPDIR", &folder).spawn().unwrap();
+        wait_until("rows are sorted on disk", has_spilled);
+        signal(&child, Signal::INT);
+        let told = project.ended(child).fails(130);
+        assert!(told.contains("stopped: at your request"), "{command}: {told}");
+        assert!(!has_spilled(), "{command} has left its temporary files");
+    }
+}
+
+#[test]
+fn the_cost_of_a_query_can_be_measured() {
+    let measured = project().seqio("bench cache joined --limit 1MB --json").ok().json();
+    assert_eq!(measured["examples"], 200);
 }

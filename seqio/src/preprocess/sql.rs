@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use crate::example::Examples;
 use crate::preprocess::PreprocessError;
 #[cfg(feature = "sql")]
-use crate::sql::{Expression, ExpressionError};
+use crate::sql::{Expression, Mistake, mistake_in_words};
 
 /// An expression of a step, checked against the columns it will see.
 #[derive(Debug)]
@@ -40,11 +40,12 @@ impl SqlSetting {
     ) -> Result<Self, PreprocessError> {
         match Expression::parse(text, columns) {
             Ok(expression) => Ok(Self { step, place, expression }),
-            Err(ExpressionError::Column(name)) => {
-                Err(PreprocessError::missing(step, "column", &name, columns))
+            Err(Mistake::NoColumn { column, .. }) => {
+                Err(PreprocessError::missing(step, "column", &column.whole, columns))
             }
-            Err(ExpressionError::Problem(problem)) => {
-                Err(PreprocessError::Setting { step, problem: format!("{place}: {problem}") })
+            Err(mistake) => {
+                let problem = format!("{place}: {}", mistake_in_words(&mistake));
+                Err(PreprocessError::Setting { step, problem })
             }
         }
     }

@@ -9,53 +9,21 @@
 //! it may evaluate `10 / n` also for the rows that `n <> 0 AND 10 / n > 2` has decided already, so that an error would
 //! depend on the neighbours. A chunk that fails is therefore halved until the rows at fault are alone, and only an error
 //! that a row makes by itself counts.
-//!
-//! Names of columns are those of the data, upper and lower case as they stand there; `"quoted"` if they are no words.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
-use arrow::compute::{CastOptions, cast_with_options, concat};
-use arrow::datatypes::{DataType, Field, Fields, Schema};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DataFusionError};
-use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::expr::{Cast, TryCast};
-use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{Expr, Volatility};
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::BinaryExpr;
-use datafusion::prelude::SessionConfig;
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, Schema};
+use seqio_sql::{Mistake, arrow_in_words};
 
-use crate::caught::{caught, words_of};
-use crate::preprocess::type_name;
-use crate::sql::words::{arrow_in_words, in_words, unknown_column};
-
-/// Longer texts are no expressions that a person wrote.
-const MAX_TEXT_BYTES: usize = 1 << 16;
-/// Threads that evaluate have small stacks, and a level may take a few KiB of it.
-const MAX_DEPTH: usize = 200;
-/// For parsing and planning, which recurse before the depth is known.
-const PLANNING_STACK_BYTES: usize = 256 << 20;
+use crate::caught::caught;
+use crate::sql::thread::{gave_up, on_large_stack};
 
 /// An expression that fits the columns it was checked against.
 #[derive(Debug)]
-pub(crate) struct Expression {
-    value: Arc<dyn PhysicalExpr>,
-    data_type: DataType,
-    name: Option<String>,
-}
-
-/// Why an expression cannot be used on some columns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ExpressionError {
-    /// There is no such column.
-    Column(String),
-    /// Something else, in words.
-    Problem(String),
-}
+pub(crate) struct Expression(seqio_sql::Expression);
 
 /// The first row on which an expression failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,24 +36,19 @@ pub(crate) struct RowFailure {
 
 impl Expression {
     /// Reads an expression and checks it against columns. `AS name` at its end gives it a name.
-    pub(crate) fn parse(text: &str, columns: &Schema) -> Result<Self, ExpressionError> {
-        if text.len() > MAX_TEXT_BYTES {
-            return Err(ExpressionError::Problem(format!(
-                "it has {} bytes, and {MAX_TEXT_BYTES} are allowed",
-                text.len()
-            )));
-        }
-        on_a_large_stack(|| plan(text, columns))
+    pub(crate) fn parse(text: &str, columns: &Schema) -> Result<Self, Mistake> {
+        let parsed = on_large_stack(|| seqio_sql::Expression::parse(text, columns));
+        Ok(Self(parsed.unwrap_or_else(|words| Err(Mistake::Other(words)))?))
     }
 
     /// The type of its values: strings are `Utf8`, lists `List`.
     pub(crate) fn data_type(&self) -> &DataType {
-        &self.data_type
+        self.0.data_type()
     }
 
     /// Its name, if it has one.
     pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+        self.0.name()
     }
 
     /// Its value for each row of a chunk that has the columns it was checked against.
@@ -93,7 +56,7 @@ impl Expression {
         let mut parts = Vec::new();
         self.evaluate_rows(chunk, 0..chunk.num_rows(), &mut parts)?;
         match parts.as_slice() {
-            [] => Ok(new_empty_array(&self.data_type)),
+            [] => Ok(new_empty_array(self.data_type())),
             [whole] => Ok(Arc::clone(whole)),
             _ => {
                 let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
@@ -111,7 +74,9 @@ impl Expression {
         if rows.is_empty() {
             return Ok(());
         }
-        match self.evaluate_slice(&chunk.slice(rows.start, rows.len())) {
+        // A function of the engine that panics, as on a text too large for memory, fails on its row like any other.
+        let evaluated = caught(|| self.0.evaluate(&chunk.slice(rows.start, rows.len())));
+        match evaluated.unwrap_or_else(|panic| Err(gave_up(&*panic))) {
             Ok(values) => parts.push(values),
             Err(problem) if rows.len() == 1 => return Err(RowFailure { row: rows.start, problem }),
             Err(_) => {
@@ -121,226 +86,6 @@ impl Expression {
             }
         }
         Ok(())
-    }
-
-    fn evaluate_slice(&self, slice: &RecordBatch) -> Result<ArrayRef, String> {
-        let evaluate = || -> Result<ArrayRef, String> {
-            let values = self.value.evaluate(slice).map_err(|error| in_words(&error))?;
-            let values = values.into_array(slice.num_rows()).map_err(|error| in_words(&error))?;
-            if *values.data_type() == self.data_type {
-                return Ok(values);
-            }
-            let options = CastOptions { safe: false, ..CastOptions::default() };
-            cast_with_options(&values, &self.data_type, &options).map_err(|error| arrow_in_words(&error))
-        };
-        // A function of the engine that panics, as on a text too large for memory, fails on its row like any other.
-        caught(evaluate).unwrap_or_else(|panic| Err(panic_in_words(&*panic)))
-    }
-}
-
-/// Runs `work` where deep recursion does no harm.
-fn on_a_large_stack<T: Send>(
-    work: impl FnOnce() -> Result<T, ExpressionError> + Send,
-) -> Result<T, ExpressionError> {
-    std::thread::scope(|scope| {
-        let thread =
-            std::thread::Builder::new().stack_size(PLANNING_STACK_BYTES).spawn_scoped(scope, || caught(work));
-        match thread.map(|thread| thread.join().flatten()) {
-            Ok(Ok(done)) => done,
-            Ok(Err(panic)) => Err(ExpressionError::Problem(panic_in_words(&*panic))),
-            Err(error) => Err(ExpressionError::Problem(format!("no thread to read it in: {error}"))),
-        }
-    })
-}
-
-fn panic_in_words(panic: &(dyn std::any::Any + Send)) -> String {
-    format!("the SQL engine gave up: {}", words_of(panic).unwrap_or("it does not say why"))
-}
-
-/// What names and functions mean. It is the same in every program.
-fn state() -> &'static SessionState {
-    static STATE: OnceLock<SessionState> = OnceLock::new();
-    STATE.get_or_init(|| {
-        let mut config = SessionConfig::new();
-        let parser = &mut config.options_mut().sql_parser;
-        parser.enable_ident_normalization = false;
-        parser.map_string_types_to_utf8view = false;
-        SessionStateBuilder::new().with_config(config).with_default_features().build()
-    })
-}
-
-fn plan(text: &str, columns: &Schema) -> Result<Expression, ExpressionError> {
-    let state = state();
-    let schema = DFSchema::try_from(columns.clone()).map_err(explained)?;
-    let dialect = state.config().options().sql_parser.dialect;
-    let parsed = state.sql_to_expr_with_alias(text, &dialect).map_err(explained)?;
-    if has_subquery(&parsed.expr) {
-        return problem("it has a subquery, but a step sees only the columns of its examples");
-    }
-    let name = parsed.alias.as_ref().map(|alias| alias.value.clone());
-    let expr = state.create_logical_expr_from_sql_expr(parsed, &schema).map_err(explained)?.unalias();
-    let depth = depth(&expr);
-    if depth > MAX_DEPTH {
-        return problem(format!(
-            "it is {depth} levels deep, and {MAX_DEPTH} are allowed; write a long chain of `OR` as `column IN (...)`, \
-             or halve a chain by parentheses"
-        ));
-    }
-    refuse(&expr)?;
-    let context = SimplifyContext::builder()
-        .with_schema(Arc::new(schema.clone()))
-        .with_config_options(Arc::clone(state.config_options()))
-        .build();
-    let simplifier = ExprSimplifier::new(context);
-    let expr = simplifier.coerce(expr, &schema).map_err(explained)?;
-    let expr = simplifier.simplify(expr).map_err(explained)?;
-    refuse_impossible_casts(&expr)?;
-    let value = state.create_physical_expr(expr, &schema).map_err(explained)?;
-    let value = value.transform_up(overflow_is_an_error).map_err(explained)?.data;
-    let data_type = plain_type(&value.data_type(columns).map_err(explained)?);
-    if data_type == DataType::Null {
-        return problem("it is null for every example; give it a type, as in `CAST(NULL AS varchar)`");
-    }
-    Ok(Expression { value, data_type, name })
-}
-
-fn problem<T>(words: impl Into<String>) -> Result<T, ExpressionError> {
-    Err(ExpressionError::Problem(words.into()))
-}
-
-fn explained(error: DataFusionError) -> ExpressionError {
-    match unknown_column(&error) {
-        Some(name) => ExpressionError::Column(name),
-        None => ExpressionError::Problem(in_words(&error)),
-    }
-}
-
-fn has_subquery(expr: &datafusion::sql::sqlparser::ast::Expr) -> bool {
-    use std::ops::ControlFlow;
-
-    use datafusion::sql::sqlparser::ast::{Expr, visit_expressions};
-
-    visit_expressions(expr, |expr| match expr {
-        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    })
-    .is_break()
-}
-
-/// Levels of an expression, counted without recursion.
-fn depth(expr: &Expr) -> usize {
-    let mut deepest = 0;
-    let mut open = vec![(expr, 1)];
-    while let Some((expr, level)) = open.pop() {
-        deepest = deepest.max(level);
-        let children = expr.apply_children(|child| {
-            open.push((child, level + 1));
-            Ok(TreeNodeRecursion::Continue)
-        });
-        debug_assert!(children.is_ok(), "the closure never fails");
-    }
-    deepest
-}
-
-/// Refuses what is no function of a row's columns.
-fn refuse(expr: &Expr) -> Result<(), ExpressionError> {
-    let mut refused = None;
-    let walked = expr.apply(|expr| {
-        refused = reason_against(expr);
-        Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    walked.map_err(explained)?;
-    refused.map_or(Ok(()), problem)
-}
-
-fn reason_against(expr: &Expr) -> Option<String> {
-    let changing = |name: &str| {
-        format!(
-            "`{name}` gives another value at another time, but a step depends on nothing but its examples"
-        )
-    };
-    match expr {
-        Expr::AggregateFunction(function) => Some(format!(
-            "`{}` sums up many rows, but a step sees each example by itself",
-            function.func.name()
-        )),
-        Expr::WindowFunction(_) => {
-            Some("it has a window (`OVER`), but a step sees each example by itself".to_owned())
-        }
-        Expr::ScalarFunction(function) => match function.func.signature().volatility {
-            Volatility::Immutable => None,
-            Volatility::Stable | Volatility::Volatile => Some(changing(function.func.name())),
-        },
-        Expr::HigherOrderFunction(function) => match function.func.signature().volatility {
-            Volatility::Immutable => None,
-            Volatility::Stable | Volatility::Volatile => Some(changing(function.func.name())),
-        },
-        Expr::ScalarVariable(_, names) => Some(changing(&names.join("."))),
-        Expr::Placeholder(placeholder) => {
-            Some(format!("`{}` stands for a value that nobody gives", placeholder.id))
-        }
-        Expr::Unnest(_) => Some("`unnest` makes many rows of one, which this step does not".to_owned()),
-        Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::ScalarSubquery(_) => {
-            Some("it has a subquery, but a step sees only the columns of its examples".to_owned())
-        }
-        #[expect(deprecated, reason = "it can still be parsed")]
-        Expr::Wildcard { .. } => Some("`*` stands for all columns; name one".to_owned()),
-        Expr::OuterReferenceColumn(..) | Expr::GroupingSet(_) => {
-            Some("it is no expression over the columns of one example".to_owned())
-        }
-        _ => None,
-    }
-}
-
-/// A constant that has not become what it is cast to would fail on every row.
-fn refuse_impossible_casts(expr: &Expr) -> Result<(), ExpressionError> {
-    let mut refused = None;
-    let walked = expr.apply(|expr| {
-        if let Expr::Cast(Cast { expr: inner, field }) | Expr::TryCast(TryCast { expr: inner, field }) = expr
-            && let Expr::Literal(literal, _) = inner.as_ref()
-            && literal.cast_to(field.data_type()).is_err()
-        {
-            let wanted = type_name(field.data_type());
-            refused = Some(format!("`{literal}` is no `{wanted}`, which it is compared with or used as"));
-            return Ok(TreeNodeRecursion::Stop);
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    walked.map_err(explained)?;
-    refused.map_or(Ok(()), problem)
-}
-
-/// The engine lets sums and products of whole numbers wrap around.
-fn overflow_is_an_error(
-    expr: Arc<dyn PhysicalExpr>,
-) -> Result<Transformed<Arc<dyn PhysicalExpr>>, DataFusionError> {
-    let Some(binary) = expr.downcast_ref::<BinaryExpr>() else { return Ok(Transformed::no(expr)) };
-    if !binary.op().is_numerical_operators() {
-        return Ok(Transformed::no(expr));
-    }
-    let (left, right) = (Arc::clone(binary.left()), Arc::clone(binary.right()));
-    let checked = BinaryExpr::new(left, *binary.op(), right).with_fail_on_overflow(true);
-    Ok(Transformed::yes(Arc::new(checked)))
-}
-
-/// A type as examples have it: strings and lists in their plain forms, dictionaries spelled out.
-fn plain_type(data_type: &DataType) -> DataType {
-    let plain = |field: &Field| Field::new(field.name(), plain_type(field.data_type()), field.is_nullable());
-    match data_type {
-        DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
-        DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
-        DataType::Dictionary(_, values) => plain_type(values),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => {
-            DataType::List(Arc::new(Field::new_list_field(plain_type(item.data_type()), true)))
-        }
-        DataType::Struct(fields) => {
-            DataType::Struct(fields.iter().map(|field| plain(field)).collect::<Fields>())
-        }
-        other => other.clone(),
     }
 }
 

@@ -1,25 +1,30 @@
-//! SQL over files and examples, by DataFusion. Nothing of DataFusion shows outside of this module.
+//! SQL over files and examples: what the engine of the crate `seqio-sql` means for sources, steps and queries.
 //!
 //! ```text
-//! tables (rows by columns) + "SELECT d.text FROM docs d JOIN meta m ON d.id = m.id"   ->   rows, as they come
-//! columns of a row         + "length(text) > 200 AND lang = 'en'"                     ->   true, false or null
+//! tables in files    + "SELECT d.text FROM docs d JOIN meta m ON d.id = m.id" + key   ->   a source
+//! columns of a row   + "length(text) > 200 AND lang = 'en'"                           ->   true, false or null
 //! ```
 
 mod engine;
-mod error;
 mod expression;
-mod memory;
-mod order;
+mod key;
+mod pin;
 mod query;
-mod sort;
+mod result;
 mod source;
 mod source_table;
-mod table;
+mod thread;
 mod words;
 
-pub(crate) use self::expression::{Expression, ExpressionError};
-pub use self::query::{Query, QueryError, QueryRows, QueryTable, QueryTableError, QueryTableRows};
-pub(crate) use self::source::{SqlSource, pin_queries};
+pub use seqio_sql::{Table as QueryTable, TableError as QueryTableError, TableRows as QueryTableRows};
+
+pub(crate) use seqio_sql::Mistake;
+
+pub(crate) use self::expression::Expression;
+pub(crate) use self::pin::pin_queries;
+pub use self::query::{Query, QueryError, QueryRows};
+pub(crate) use self::source::SqlSource;
+pub(crate) use self::words::mistake_in_words;
 
 #[cfg(test)]
 mod tests;

@@ -8,45 +8,28 @@
 //! Nothing follows from its result, so that everything a SELECT can say is allowed.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::logical_expr::LogicalPlan;
+use seqio_sql::{Join, Rules, SqlError, Table};
 
-use crate::sql::engine::{Engine, Join, Reviewed, Rows, tables_of};
-use crate::sql::error::SqlError;
-use crate::sql::table::{Table, TableRows};
-use crate::{ReadBudget, SourceError};
-
-/// Why a table of a query cannot be read.
-pub type QueryTableError = Box<dyn Error + Send + Sync>;
-
-/// The rows of a table, batch after batch.
-pub type QueryTableRows = Box<dyn Iterator<Item = Result<RecordBatch, QueryTableError>> + Send>;
-
-/// Something that a [`Query`] can read from front to back, any number of times.
-pub trait QueryTable: fmt::Debug + Send + Sync {
-    /// All its columns.
-    fn columns(&self) -> SchemaRef;
-
-    /// Its rows with the columns at these places, in this order; other columns need not be read.
-    fn read(&self, columns: &[usize]) -> Result<QueryTableRows, QueryTableError>;
-}
+use crate::ReadBudget;
+use crate::sql::engine::{Engine, Rows, tables_of};
+use crate::sql::words::in_words;
 
 /// A SELECT over some tables, checked and ready to run.
 pub struct Query {
-    engine: Arc<Engine>,
+    engine: Engine,
     sql: String,
     columns: SchemaRef,
 }
 
 /// Why a query cannot be run, or not to its end.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct QueryError(#[from] SqlError);
+#[error("{}", in_words(.0))]
+pub struct QueryError(SqlError);
 
 impl QueryError {
     /// Whether it ended because the budget's `cancel` was set.
@@ -58,19 +41,18 @@ impl QueryError {
 impl Query {
     /// The names of the tables that a query reads, sorted: only they need to be opened.
     pub fn table_names(sql: &str) -> Result<Vec<String>, QueryError> {
-        Ok(tables_of(sql)?)
+        tables_of(sql).map_err(QueryError)
     }
 
     /// Checks a query against tables; no row is read. It sorts and joins within the budget, and on disk what is more.
     pub fn new(
         sql: &str,
-        tables: BTreeMap<String, Arc<dyn QueryTable>>,
+        tables: BTreeMap<String, Arc<dyn Table>>,
         budget: ReadBudget,
     ) -> Result<Self, QueryError> {
-        let tables = tables.into_iter().map(|(name, table)| (name, Arc::new(Asked(table)) as Arc<dyn Table>));
-        let engine = Engine::new(tables.collect(), budget);
-        let columns = engine.check(sql, accept)?.schema;
-        Ok(Self { engine: Arc::new(engine), sql: sql.to_owned(), columns })
+        let engine = Engine::new(tables, &budget);
+        let columns = engine.check(sql, Rules::Any).map_err(QueryError)?.schema;
+        Ok(Self { engine, sql: sql.to_owned(), columns })
     }
 
     /// The columns of its rows.
@@ -80,8 +62,8 @@ impl Query {
 
     /// Runs it. Rows that are not asked for any more are not read either.
     pub fn run(&self) -> Result<QueryRows, QueryError> {
-        let rows = self.engine.run(&self.sql, accept, Join::Hashed)?;
-        Ok(QueryRows { rows, again: Some((Arc::clone(&self.engine), self.sql.clone())) })
+        let rows = self.engine.run(&self.sql, Rules::Any, Join::Hashed).map_err(QueryError)?;
+        Ok(QueryRows { rows, again: Some((self.engine.clone(), self.sql.clone())) })
     }
 }
 
@@ -91,15 +73,11 @@ impl fmt::Debug for Query {
     }
 }
 
-fn accept(plan: LogicalPlan) -> Result<Reviewed, SqlError> {
-    Ok(Reviewed { plan, is_order_sensitive: false })
-}
-
 /// The rows of a query, batch after batch. After an error there are none.
 pub struct QueryRows {
     rows: Rows,
     /// For another try while no row has been given out.
-    again: Option<(Arc<Engine>, String)>,
+    again: Option<(Engine, String)>,
 }
 
 impl fmt::Debug for QueryRows {
@@ -115,7 +93,7 @@ impl Iterator for QueryRows {
         let mut next = self.rows.next();
         // Joins that do not fit into memory are sorted on disk instead.
         if let (Some((engine, sql)), Some(Err(SqlError::Memory { .. }))) = (self.again.take(), &next) {
-            match engine.run(&sql, accept, Join::Sorted) {
+            match engine.run(&sql, Rules::Any, Join::Sorted) {
                 Ok(rows) => {
                     self.rows = rows;
                     next = self.rows.next();
@@ -127,42 +105,12 @@ impl Iterator for QueryRows {
     }
 }
 
-/// A table of a program as the engine reads it.
-#[derive(Debug)]
-struct Asked(Arc<dyn QueryTable>);
-
-impl Table for Asked {
-    fn schema(&self) -> SchemaRef {
-        self.0.columns()
-    }
-
-    fn scan(&self, columns: &[usize]) -> Result<TableRows, SqlError> {
-        let rows = self.0.read(columns).map_err(|error| SqlError::Run(in_full(&*error)))?;
-        Ok(Box::new(rows.map(|batch| batch.map_err(|error| SqlError::Run(in_full(&*error))))))
-    }
-}
-
-/// An error with its causes, each of which says more than the one before.
-fn in_full(error: &(dyn Error + 'static)) -> String {
-    if let Some(source) = error.downcast_ref::<SourceError>() {
-        return source.to_string();
-    }
-    let mut words = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_words = cause.to_string();
-        if !words.contains(&cause_words) {
-            words = format!("{words}: {cause_words}");
-        }
-        next = cause.source();
-    }
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatchOptions, StringArray};
     use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+
+    use seqio_sql::{TableError, TableRows};
 
     use super::*;
 
@@ -170,14 +118,14 @@ mod tests {
     #[derive(Debug)]
     struct Numbers(i64);
 
-    impl QueryTable for Numbers {
+    impl Table for Numbers {
         fn columns(&self) -> SchemaRef {
             let fields =
                 vec![Field::new("n", DataType::Int64, false), Field::new("word", DataType::Utf8, true)];
             Arc::new(Schema::new(fields))
         }
 
-        fn read(&self, columns: &[usize]) -> Result<QueryTableRows, QueryTableError> {
+        fn read(&self, columns: &[usize]) -> Result<TableRows, TableError> {
             let (end, columns) = (self.0, columns.to_vec());
             let schema = Arc::new(self.columns().project(&columns)?);
             Ok(Box::new((0..end).step_by(100).map(move |start| {
@@ -201,8 +149,8 @@ mod tests {
     }
 
     fn query(sql: &str, rows: i64) -> Result<Query, QueryError> {
-        let tables: BTreeMap<String, Arc<dyn QueryTable>> =
-            BTreeMap::from([("numbers".to_owned(), Arc::new(Numbers(rows)) as Arc<dyn QueryTable>)]);
+        let tables: BTreeMap<String, Arc<dyn Table>> =
+            BTreeMap::from([("numbers".to_owned(), Arc::new(Numbers(rows)) as Arc<dyn Table>)]);
         Query::new(sql, tables, ReadBudget { memory_bytes: 32 << 20, ..ReadBudget::default() })
     }
 

@@ -7,22 +7,34 @@
 //! A record that cannot be read ends the query, with file and line: rows that are left out unseen could change the
 //! others, as sums and joins do.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use seqio_sql::{Table, TableError, TableRows};
 
 use crate::source::{
     DataSource, FileRanges, RawChunk, RawChunks, SourceError, SourceFile, SourceRange, SourceSpec, TABLE,
     declared_schema,
 };
-use crate::sql::error::SqlError;
-use crate::sql::table::{Table, TableRows};
+
+/// Tables that are pinned, for the engine.
+pub(super) fn open_tables<'a>(
+    tables: impl Iterator<Item = (&'a String, &'a SourceSpec)>,
+    base_dir: &Path,
+) -> BTreeMap<String, Arc<dyn Table>> {
+    let open = |(name, table): (&String, &SourceSpec)| {
+        let table: Arc<dyn Table> = Arc::new(SourceTable::new(name, table.clone(), base_dir));
+        (name.clone(), table)
+    };
+    tables.map(open).collect()
+}
 
 /// A table in files, with its columns known.
 #[derive(Debug)]
-pub(crate) struct SourceTable {
+struct SourceTable {
     name: String,
     spec: SourceSpec,
     base_dir: PathBuf,
@@ -31,14 +43,14 @@ pub(crate) struct SourceTable {
 
 impl SourceTable {
     /// The table of a source whose columns are declared or have been inferred.
-    pub(crate) fn new(name: &str, pinned: SourceSpec, base_dir: &Path) -> Self {
+    fn new(name: &str, pinned: SourceSpec, base_dir: &Path) -> Self {
         let schema = declared_schema(&pinned.columns);
         Self { name: name.to_owned(), spec: pinned, base_dir: base_dir.to_owned(), schema }
     }
 }
 
 impl Table for SourceTable {
-    fn schema(&self) -> SchemaRef {
+    fn columns(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
@@ -47,18 +59,14 @@ impl Table for SourceTable {
         Some(files.iter().map(|file| file.bytes).sum())
     }
 
-    fn scan(&self, columns: &[usize]) -> Result<TableRows, SqlError> {
+    fn read(&self, columns: &[usize]) -> Result<TableRows, TableError> {
         let wanted: Vec<&str> = columns.iter().map(|&at| self.schema.field(at).name().as_str()).collect();
         let mut spec = self.spec.clone();
         spec.columns.retain(|name, _| wanted.contains(&name.as_str()));
         let source = spec.open_pinned(&self.name, &self.base_dir)?;
         // The source has its columns in the order of their names, the query as it likes.
         let schema = source.schema();
-        let places: Vec<usize> = wanted
-            .iter()
-            .map(|name| schema.index_of(name))
-            .collect::<Result<_, _>>()
-            .map_err(|error| SqlError::Run(error.to_string()))?;
+        let places: Vec<usize> = wanted.iter().map(|name| schema.index_of(name)).collect::<Result<_, _>>()?;
         let mut work = Vec::new();
         let files = source.files(TABLE)?;
         for (index, file) in (0u32..).zip(&files) {
@@ -84,7 +92,7 @@ struct Scan {
 }
 
 impl Scan {
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, TableError> {
         loop {
             let Some((file, chunks)) = &mut self.chunks else {
                 let Some((file, range)) = self.work.next() else { return Ok(None) };
@@ -105,7 +113,7 @@ impl Scan {
         }
     }
 
-    fn read(&self, file: &SourceFile, chunk: &RawChunk) -> Result<RecordBatch, SqlError> {
+    fn read(&self, file: &SourceFile, chunk: &RawChunk) -> Result<RecordBatch, TableError> {
         let parsed = self.source.parse(file, chunk)?;
         if let Some(bad) = parsed.bad_rows.first() {
             let line = self.source.line_of(file, chunk.range, bad.ordinal)?;
@@ -115,12 +123,12 @@ impl Scan {
         if let Some(damage) = &chunk.damage {
             return Err(SourceError::Malformed { path: file.path.clone(), problem: damage.clone() }.into());
         }
-        parsed.examples.columns.project(&self.places).map_err(|error| SqlError::Run(error.to_string()))
+        Ok(parsed.examples.columns.project(&self.places)?)
     }
 }
 
 impl Iterator for Scan {
-    type Item = Result<RecordBatch, SqlError>;
+    type Item = Result<RecordBatch, TableError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {

@@ -1,107 +1,92 @@
-//! What the SQL engine says, in this project's words.
+//! What the SQL engine refuses, in words, with the name that was perhaps meant.
 //!
 //! ```text
-//! SQL error: ParserError("Expected: end of expression, found: b at Line: 1, Column: 3")
-//!     ->  it cannot be read: expected: end of expression, found: b at Line: 1, Column: 3
-//! Error during planning: Invalid function 'lenght'.\nDid you mean 'length'?
-//!     ->  there is no function `lenght`; did you mean `length`?
+//! NoFunction { name: "lenght", instead: "length" }   ->   there is no function `lenght`; did you mean `length`?
 //! ```
 
-use arrow::error::ArrowError;
-use datafusion::common::{DataFusionError, SchemaError};
-use datafusion::sql::sqlparser::parser::ParserError;
+use std::error::Error;
 
-use crate::text::nearest;
+use seqio_sql::{Mistake, SqlError};
 
-/// The column that an error says there is none of.
-pub(crate) fn unknown_column(error: &DataFusionError) -> Option<String> {
-    match root(error) {
-        DataFusionError::SchemaError(schema, _) => match schema.as_ref() {
-            SchemaError::FieldNotFound { field, .. } => Some(field.flat_name()),
-            _ => None,
-        },
-        _ => None,
-    }
-}
+use crate::preprocess::type_name;
+use crate::source::SourceError;
+use crate::text::{nearest, quoted};
 
-/// An error of the engine as part of a sentence: one line, no capital, no full stop.
-pub(crate) fn in_words(error: &DataFusionError) -> String {
-    match root(error) {
-        DataFusionError::SQL(parser, _) => match parser.as_ref() {
-            ParserError::TokenizerError(words) | ParserError::ParserError(words) => {
-                format!("it cannot be read: {}", sentence(words))
-            }
-            ParserError::RecursionLimitExceeded => "it is nested too deeply".to_owned(),
-        },
-        DataFusionError::ArrowError(arrow, _) => arrow_in_words(arrow),
-        DataFusionError::ResourcesExhausted(words) => {
-            format!("there is not enough memory: {}", sentence(words))
-        }
-        DataFusionError::NotImplemented(words) => {
-            format!("the SQL engine cannot do this: {}", sentence(words))
-        }
-        other => planning_in_words(&other.message()),
-    }
-}
-
-fn root(error: &DataFusionError) -> &DataFusionError {
+/// Why a query cannot be run, or not to its end.
+pub(super) fn in_words(error: &SqlError) -> String {
     match error {
-        // One of several; the others follow from it.
-        DataFusionError::Collection(errors) => errors.first().map_or(error, root),
-        _ => error.find_root(),
+        SqlError::Query { mistake, place: None } => mistake_in_words(mistake),
+        SqlError::Query { mistake, place: Some((line, column)) } => {
+            format!("{} (line {line}, column {column} of the query)", mistake_in_words(mistake))
+        }
+        SqlError::Table(error) => in_full(&**error),
+        SqlError::Memory { hint } => format!("the query needs more memory than it may take; {hint}"),
+        SqlError::Run(words) => words.clone(),
+        SqlError::Stopped => "interrupted".to_owned(),
     }
 }
 
-/// An error of Arrow's kernels.
-pub(crate) fn arrow_in_words(error: &ArrowError) -> String {
-    match error {
-        ArrowError::DivideByZero => "division by zero".to_owned(),
-        ArrowError::ArithmeticOverflow(words) => format!("the number is too large: {}", sentence(words)),
-        ArrowError::CastError(words)
-        | ArrowError::ComputeError(words)
-        | ArrowError::InvalidArgumentError(words)
-        | ArrowError::ParseError(words) => sentence(words),
-        ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
-            Some(error) => in_words(error),
-            None => inner.to_string(),
-        },
-        other => sentence(&other.to_string()),
-    }
-}
-
-/// An error of the planner.
-pub(crate) fn planning_in_words(words: &str) -> String {
-    if let Some(rest) = words.strip_prefix("Invalid function '") {
-        let mut names = rest.split('\'');
-        let name = names.next().unwrap_or_default();
-        return match names.nth(1).and_then(|near| nearest(name, [near])) {
-            Some(near) => format!("there is no function `{name}`; did you mean `{near}`?"),
-            None => format!("there is no function `{name}`"),
-        };
-    }
-    let no_match = "Cannot infer common argument type for comparison operation ";
-    if let Some(operation) = words.strip_prefix(no_match) {
-        return format!("values of these types cannot be compared: `{}`", operation.trim_end_matches('.'));
-    }
-    if words.starts_with("Failed to coerce arguments")
-        && let Some(name) = words.split('\'').nth(1)
-        && let Some((_, types)) = words.split_once("coercion from ")
-        && let Some((types, _)) = types.split_once(" to the signature")
+/// An error of the query of a split as one of its source.
+pub(super) fn in_query(split: &str, error: &SqlError) -> SourceError {
+    if let SqlError::Table(error) = error
+        && let Some(error) = error.downcast_ref::<SourceError>()
     {
-        return format!("the function `{name}` does not take `{types}`");
+        return error.again();
     }
-    sentence(words)
+    SourceError::Part {
+        keys: vec!["sql".to_owned(), split.to_owned()],
+        problem: format!("query of split `{split}`: {}", in_words(error)),
+    }
 }
 
-/// The first line, without capital and full stop.
-pub(super) fn sentence(words: &str) -> String {
-    let line = words.trim().lines().next().unwrap_or_default().trim().trim_end_matches('.');
-    let mut chars = line.chars();
-    match chars.next() {
-        // `SQL` and `Utf8` keep their capitals.
-        Some(first) if chars.clone().next().is_none_or(char::is_lowercase) && !line.starts_with("Utf8") => {
-            first.to_lowercase().chain(chars).collect()
+/// A mistake as part of a sentence.
+pub(crate) fn mistake_in_words(mistake: &Mistake) -> String {
+    match mistake {
+        Mistake::NoTable { name, tables } => {
+            let near = perhaps(nearest(name, tables.iter().map(String::as_str)));
+            format!("there is no table `{name}`, only {}{near}", quoted(tables))
         }
-        _ => line.to_owned(),
+        Mistake::NotDeclared { name, tables } => format!(
+            "`{name}` is no declared table; files are declared under `tables` and named by their table; there are {}",
+            quoted(tables)
+        ),
+        Mistake::NoColumn { column, columns } => {
+            let whole = nearest(&column.whole, columns.iter().map(|column| column.whole.as_str()));
+            let bare = || nearest(&column.bare, columns.iter().map(|column| column.bare.as_str()));
+            let names = quoted(columns.iter().map(|column| &column.whole));
+            format!("there is no column `{}`, only {names}{}", column.whole, perhaps(whole.or_else(bare)))
+        }
+        Mistake::NoFunction { name, instead } => {
+            match instead.as_deref().and_then(|instead| nearest(name, [instead])) {
+                Some(near) => format!("there is no function `{name}`; did you mean `{near}`?"),
+                None => format!("there is no function `{name}`"),
+            }
+        }
+        Mistake::NotOfType { value, data_type } => {
+            let wanted = type_name(data_type);
+            format!("`{value}` is no `{wanted}`, which it is compared with or used as")
+        }
+        Mistake::Other(words) => words.clone(),
     }
+}
+
+fn perhaps(near: Option<&str>) -> String {
+    near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
+}
+
+/// An error with its causes, each of which says more than the one before.
+fn in_full(error: &(dyn Error + 'static)) -> String {
+    if let Some(source) = error.downcast_ref::<SourceError>() {
+        return source.to_string();
+    }
+    let mut words = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_words = cause.to_string();
+        if !words.contains(&cause_words) {
+            words = format!("{words}: {cause_words}");
+        }
+        next = cause.source();
+    }
+    words
 }

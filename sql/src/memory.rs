@@ -14,18 +14,18 @@ use datafusion::execution::memory_pool::{
 
 /// A pool of a fixed size that knows whether it was too small.
 #[derive(Debug)]
-pub(super) struct WatchedPool {
+pub(crate) struct WatchedPool {
     pool: FairSpillPool,
     refused: AtomicBool,
 }
 
 impl WatchedPool {
-    pub(super) fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize) -> Self {
         Self { pool: FairSpillPool::new(bytes), refused: AtomicBool::new(false) }
     }
 
     /// Whether an operator was refused memory that it asked for.
-    pub(super) fn has_refused(&self) -> bool {
+    pub(crate) fn has_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
 }

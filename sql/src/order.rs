@@ -17,16 +17,16 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DataFusionError, Result as EngineResult};
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::common::{DFSchema, Result as EngineResult};
 use datafusion::logical_expr::expr::{AggregateFunction, Sort, WindowFunction};
 use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprSchemable as _, LogicalPlan, Sort as SortPlan, Window,
     WindowFrameUnits, WindowFunctionDefinition,
 };
 
-use crate::sql::engine::{Reviewed, refuse_volatile};
-use crate::sql::error::SqlError;
+use crate::error::SqlError;
+use crate::review::Reviewed;
 
 /// Aggregates whose value depends on the order of rows.
 const OF_AN_ORDER: [&str; 6] =
@@ -51,10 +51,7 @@ const OF_NO_ORDER: [&str; 13] = [
 const FOR_PEERS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
 
 /// Makes a plan independent of the order of rows, or says why that cannot be.
-pub(crate) fn review(plan: LogicalPlan) -> Result<Reviewed, SqlError> {
-    refuse_volatile(&plan)?;
-    check_nodes(&plan)?;
-    refuse_placeholders(&plan)?;
+pub(crate) fn settled(plan: LogicalPlan) -> Result<Reviewed, SqlError> {
     let mut is_order_sensitive = false;
     let plan = plan
         .transform_up_with_subqueries(|node| settle(node, &mut is_order_sensitive))
@@ -63,53 +60,8 @@ pub(crate) fn review(plan: LogicalPlan) -> Result<Reviewed, SqlError> {
     Ok(Reviewed { plan, is_order_sensitive })
 }
 
-/// Refuses what is no reading of tables.
-fn check_nodes(plan: &LogicalPlan) -> Result<(), SqlError> {
-    let mut refused = None;
-    let walked = plan.apply_with_subqueries(|node| {
-        let word = match node {
-            LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => "writes something",
-            LogicalPlan::Statement(_) => "changes settings",
-            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) | LogicalPlan::DescribeTable(_) => {
-                "explains something"
-            }
-            LogicalPlan::Extension(_) => "is of an unknown kind",
-            _ => return Ok(TreeNodeRecursion::Continue),
-        };
-        refused = Some(word);
-        Ok(TreeNodeRecursion::Stop)
-    });
-    walked.map_err(SqlError::of_engine)?;
-    match refused {
-        Some(word) => Err(SqlError::query(format!("a query is one SELECT, and a part of this one {word}"))),
-        None => Ok(()),
-    }
-}
-
-/// Refuses `$1`, which nothing fills.
-fn refuse_placeholders(plan: &LogicalPlan) -> Result<(), SqlError> {
-    let mut found = None;
-    let walked = plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expression| {
-            expression.apply(|part| {
-                if let Expr::Placeholder(placeholder) = part {
-                    found = Some(placeholder.id.clone());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    });
-    walked.map_err(SqlError::of_engine)?;
-    match found {
-        Some(name) => Err(SqlError::query(format!(
-            "`{name}` stands for a value that nothing gives; write the value itself"
-        ))),
-        None => Ok(()),
-    }
-}
-
 fn refuse<T>(problem: impl Into<String>) -> EngineResult<T> {
-    Err(DataFusionError::External(Box::new(SqlError::query(problem))))
+    Err(SqlError::query(problem).into_engine())
 }
 
 fn settle(node: LogicalPlan, is_order_sensitive: &mut bool) -> EngineResult<Transformed<LogicalPlan>> {

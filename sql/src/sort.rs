@@ -21,10 +21,11 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use arrow::row::{RowConverter, Rows, SortField};
-use datafusion::execution::disk_manager::{DiskManager, DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::disk_manager::DiskManager;
 use datafusion::execution::spill_file::SpillFile;
 
-use crate::sql::error::SqlError;
+use crate::disk::disk;
+use crate::error::SqlError;
 
 /// Runs merged at a time.
 const MOST_RUNS: usize = 64;
@@ -39,7 +40,7 @@ const LEAST_MEMORY_BYTES: u64 = 8 << 20;
 type RunFile = Arc<dyn SpillFile>;
 
 /// Takes batches in any order.
-pub(super) struct KeySorter {
+pub struct KeySorter {
     schema: SchemaRef,
     keys: Arc<Keys>,
     memory: u64,
@@ -58,14 +59,14 @@ struct Batch {
 
 /// A row of the sorted result.
 #[derive(Clone)]
-pub(super) struct SortedRow {
+pub struct SortedRow {
     batch: Arc<Batch>,
     row: usize,
 }
 
 impl SortedRow {
     /// Bytes of its values.
-    pub(super) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.batch.sizes[self.row]
     }
 
@@ -74,13 +75,13 @@ impl SortedRow {
     }
 
     /// The row by itself.
-    pub(super) fn columns(&self) -> RecordBatch {
+    pub fn columns(&self) -> RecordBatch {
         self.batch.columns.slice(self.row, 1)
     }
 }
 
 /// Puts rows together.
-pub(super) fn gather(schema: &SchemaRef, rows: &[SortedRow]) -> Result<RecordBatch, ArrowError> {
+pub fn gather(schema: &SchemaRef, rows: &[SortedRow]) -> Result<RecordBatch, ArrowError> {
     let mut batches: Vec<&Arc<Batch>> = Vec::new();
     let mut picks = Vec::with_capacity(rows.len());
     for row in rows {
@@ -100,23 +101,18 @@ pub(super) fn gather(schema: &SchemaRef, rows: &[SortedRow]) -> Result<RecordBat
 
 impl KeySorter {
     /// Sorts rows with these columns by those at the places of `key`, in `memory` bytes, with files below `temporary`.
-    pub(super) fn new(
+    pub fn new(
         schema: &SchemaRef,
         key: Vec<usize>,
         memory: u64,
         temporary: Option<PathBuf>,
     ) -> Result<Self, SqlError> {
         let fields = key.iter().map(|&at| SortField::new(schema.field(at).data_type().clone())).collect();
-        let mode = match temporary {
-            Some(folder) => DiskManagerMode::Directories(vec![folder]),
-            None => DiskManagerMode::OsTmpDirectory,
-        };
-        let disk = DiskManagerBuilder::default().with_mode(mode).with_max_temp_directory_size(u64::MAX);
         Ok(Self {
             schema: Arc::clone(schema),
             keys: Arc::new(Keys { converter: RowConverter::new(fields).map_err(arrow_error)?, places: key }),
             memory: memory.max(LEAST_MEMORY_BYTES),
-            disk: Arc::new(disk.build().map_err(SqlError::of_engine)?),
+            disk: Arc::new(disk(temporary).build().map_err(SqlError::of_engine)?),
             held: Vec::new(),
             held_bytes: 0,
             runs: Vec::new(),
@@ -124,7 +120,7 @@ impl KeySorter {
     }
 
     /// Takes rows whose keys hold no null.
-    pub(super) fn push(&mut self, columns: RecordBatch) -> Result<(), SqlError> {
+    pub fn push(&mut self, columns: RecordBatch) -> Result<(), SqlError> {
         let bytes = columns.get_array_memory_size() as u64;
         // Half of a run is in memory twice for a moment, while it is written.
         if self.held_bytes > 0 && self.held_bytes + bytes > self.memory {
@@ -138,7 +134,7 @@ impl KeySorter {
     }
 
     /// All rows in order.
-    pub(super) fn finish(mut self) -> Result<SortedRows, SqlError> {
+    pub fn finish(mut self) -> Result<SortedRows, SqlError> {
         if self.runs.is_empty() {
             let held = std::mem::take(&mut self.held);
             return Ok(SortedRows { rows: RowsInOrder::Held(held_in_order(held)), last: None });
@@ -232,7 +228,7 @@ fn held_in_order(batches: Vec<Batch>) -> std::vec::IntoIter<SortedRow> {
 }
 
 /// The rows in the order of their keys.
-pub(super) struct SortedRows {
+pub struct SortedRows {
     rows: RowsInOrder,
     last: Option<SortedRow>,
 }
@@ -242,9 +238,11 @@ enum RowsInOrder {
     Merged(Box<Merge>),
 }
 
-/// A row, or the second of two with the same key.
-pub(super) enum NextRow {
+/// What comes next in the order of keys.
+pub enum NextRow {
+    /// A row.
     Row(SortedRow),
+    /// A row with the key of the one before.
     SameKey(SortedRow),
 }
 

@@ -1,45 +1,42 @@
-//! What goes wrong with a query, in this project's words.
+//! What goes wrong with a query, apart from what the engine calls it.
 
-use datafusion::common::{Column, DataFusionError, SchemaError};
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 
-use crate::source::SourceError;
-use crate::sql::words::{in_words, sentence};
-use crate::text::{nearest, quoted};
+use crate::mistake::Mistake;
+use crate::words::{in_words, mistake, sentence};
 
 /// Why a query cannot be run, or not to its end.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SqlError {
+#[derive(Clone, Debug)]
+pub enum SqlError {
     /// The query is not one that can be run.
-    #[error("{problem}{}", place.map_or_else(String::new, |(line, column)| {
-        format!(" (line {line}, column {column} of the query)")
-    }))]
     Query {
-        /// What is wrong and what to do.
-        problem: String,
+        /// What is wrong with it.
+        mistake: Mistake,
         /// Line and column in the query, from 1.
         place: Option<(u64, u64)>,
     },
     /// A table cannot be read.
-    #[error(transparent)]
-    Source(#[from] SourceError),
+    Table(Arc<dyn Error + Send + Sync>),
     /// It needs more memory than it may take.
-    #[error("the query needs more memory than it may take; {hint}")]
     Memory {
         /// What to do.
         hint: &'static str,
     },
-    /// It failed on some rows.
-    #[error("{0}")]
+    /// It failed on some rows, in words.
     Run(String),
     /// Someone asked it to stop.
-    #[error("interrupted")]
     Stopped,
 }
 
 impl SqlError {
-    pub(crate) fn query(problem: impl Into<String>) -> Self {
-        Self::Query { problem: problem.into(), place: None }
+    /// A query with this mistake, in words.
+    pub fn query(problem: impl Into<String>) -> Self {
+        Self::Query { mistake: Mistake::Other(problem.into()), place: None }
     }
 
     /// An error of the engine, told while a query was made ready or while it ran.
@@ -48,8 +45,8 @@ impl SqlError {
             DataFusionError::Collection(mut errors) if !errors.is_empty() => {
                 return Self::of_engine(errors.swap_remove(0));
             }
-            DataFusionError::External(error) if error.is::<Self>() => {
-                return *error.downcast::<Self>().expect("its type was just looked at");
+            DataFusionError::External(error) if error.is::<Carried>() => {
+                return error.downcast::<Carried>().expect("its type was just looked at").0;
             }
             _ => {}
         }
@@ -58,42 +55,50 @@ impl SqlError {
             DataFusionError::Collection(errors) => errors.first().map_or(&error, DataFusionError::find_root),
             root => root,
         };
-        if let DataFusionError::External(inner) = root
-            && let Some(own) = inner.downcast_ref::<Self>()
-        {
-            return own.again();
-        }
         match root {
+            // One that the engine shares among its operators.
+            DataFusionError::External(inner) if inner.is::<Carried>() => {
+                let carried = inner.downcast_ref::<Carried>();
+                carried.expect("its type was just looked at").0.clone()
+            }
             DataFusionError::SQL(parser, _) => {
                 let words = match parser.as_ref() {
                     ParserError::TokenizerError(words) | ParserError::ParserError(words) => words.as_str(),
                     ParserError::RecursionLimitExceeded => "it is nested too deeply",
                 };
                 let (words, place) = split_place(words);
-                Self::Query { problem: format!("the query cannot be read: {}", sentence(words)), place }
+                let words = format!("the query cannot be read: {}", sentence(words));
+                Self::Query { mistake: Mistake::Other(words), place }
             }
             DataFusionError::SchemaError(schema, _) => {
-                Self::Query { problem: schema_in_words(schema, place.is_some()), place }
+                let mistake = ambiguous(schema, place.is_some()).unwrap_or_else(|| mistake(root));
+                Self::Query { mistake, place }
             }
             DataFusionError::Plan(_) | DataFusionError::NotImplemented(_) => {
-                Self::Query { problem: in_words(root), place }
+                Self::Query { mistake: mistake(root), place }
             }
             DataFusionError::ResourcesExhausted(_) => Self::Memory { hint: "raise `--memory`" },
             other => Self::Run(in_words(other)),
         }
     }
 
-    /// The same error once more, for one that the engine shares among its operators.
-    fn again(&self) -> Self {
-        match self {
-            Self::Query { problem, place } => Self::Query { problem: problem.clone(), place: *place },
-            Self::Source(error) => Self::Source(error.again()),
-            Self::Memory { hint } => Self::Memory { hint },
-            Self::Run(words) => Self::Run(words.clone()),
-            Self::Stopped => Self::Stopped,
-        }
+    /// The error on its way through the engine.
+    pub(crate) fn into_engine(self) -> DataFusionError {
+        DataFusionError::External(Box::new(Carried(self)))
     }
 }
+
+/// An error of ours while the engine has it; nobody reads it there.
+#[derive(Debug)]
+struct Carried(SqlError);
+
+impl fmt::Display for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl Error for Carried {}
 
 /// Where in the query the engine sees the mistake.
 fn place_of(error: &DataFusionError) -> Option<(u64, u64)> {
@@ -120,18 +125,10 @@ fn split_place(words: &str) -> (&str, Option<(u64, u64)>) {
     }
 }
 
-fn schema_in_words(error: &SchemaError, has_place: bool) -> String {
-    match error {
-        SchemaError::FieldNotFound { field, valid_fields } => {
-            let name = field.flat_name();
-            let names: Vec<String> = valid_fields.iter().map(Column::flat_name).collect();
-            let near = nearest(&name, names.iter().map(String::as_str)).or_else(|| {
-                let bare = valid_fields.iter().map(|field| field.name.as_str());
-                nearest(&field.name, bare)
-            });
-            let near = near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
-            format!("there is no column `{name}`, only {}{near}", quoted(names))
-        }
+/// A name that several columns have.
+fn ambiguous(error: &SchemaError, has_place: bool) -> Option<Mistake> {
+    let words = match error {
+        SchemaError::FieldNotFound { .. } => return None,
         SchemaError::AmbiguousReference { field } if has_place => {
             let name = &field.name;
             format!("several tables have a column `{name}`; write `table.{name}`")
@@ -144,5 +141,6 @@ fn schema_in_words(error: &SchemaError, has_place: bool) -> String {
         | SchemaError::DuplicateUnqualifiedField { name } => {
             format!("two columns are called `{name}`; give one another name with `AS`")
         }
-    }
+    };
+    Some(Mistake::Other(words))
 }

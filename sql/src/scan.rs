@@ -1,4 +1,4 @@
-//! A table of a query: rows read from front to back by one reader, only the columns that the query uses.
+//! A table as the engine reads it: one partition, that says how large it is and ends when it is told to.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, Statistics};
+use datafusion::common::{Result, Statistics};
 use datafusion::datasource::TableType;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
@@ -21,40 +21,22 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-use crate::sql::engine::Stop;
-use crate::sql::error::SqlError;
-
-/// The rows of a table, batch after batch.
-pub(crate) type TableRows = Box<dyn Iterator<Item = std::result::Result<RecordBatch, SqlError>> + Send>;
-
-/// Something that a query can read.
-///
-/// Law: `scan` gives the same rows in the same order each time.
-pub(crate) trait Table: fmt::Debug + Send + Sync {
-    /// All its columns.
-    fn schema(&self) -> SchemaRef;
-
-    /// Its size in bytes, about: the smaller side of a join is held in memory.
-    fn bytes(&self) -> Option<u64> {
-        None
-    }
-
-    /// Its rows from front to back, with the columns at these places, in this order.
-    fn scan(&self, columns: &[usize]) -> std::result::Result<TableRows, SqlError>;
-}
+use crate::error::SqlError;
+use crate::stop::Stop;
+use crate::table::Table;
 
 /// A table as the engine sees it.
 #[derive(Debug)]
-pub(super) struct EngineTable {
-    pub(super) table: Arc<dyn Table>,
-    pub(super) stop: Stop,
+pub(crate) struct EngineTable {
+    pub(crate) table: Arc<dyn Table>,
+    pub(crate) stop: Stop,
     /// Batches with more rows are cut.
-    pub(super) most_rows: usize,
+    pub(crate) most_rows: usize,
 }
 
 impl TableProvider for EngineTable {
     fn schema(&self) -> SchemaRef {
-        self.table.schema()
+        self.table.columns()
     }
 
     fn table_type(&self) -> TableType {
@@ -76,7 +58,7 @@ impl TableProvider for EngineTable {
         'd: 'async_trait,
         Self: 'async_trait,
     {
-        let all = self.table.schema();
+        let all = self.table.columns();
         let columns = projection.cloned().unwrap_or_else(|| (0..all.fields().len()).collect());
         let (table, stop, most_rows) = (Arc::clone(&self.table), self.stop.clone(), self.most_rows);
         Box::pin(async move {
@@ -108,16 +90,16 @@ impl PartitionStream for TablePartition {
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let stop = self.stop.clone();
         let most_rows = self.most_rows;
-        let external = |error: SqlError| DataFusionError::External(Box::new(error));
-        let rows: Box<dyn Iterator<Item = Result<RecordBatch>> + Send> = match self.table.scan(&self.columns)
+        let rows: Box<dyn Iterator<Item = Result<RecordBatch>> + Send> = match self.table.read(&self.columns)
         {
             Ok(rows) => Box::new(
-                rows.map(move |batch| {
-                    if stop.is_set() { Err(external(SqlError::Stopped)) } else { batch.map_err(external) }
+                rows.map(move |batch| match stop.is_set() {
+                    true => Err(SqlError::Stopped.into_engine()),
+                    false => batch.map_err(|error| SqlError::Table(error.into()).into_engine()),
                 })
                 .flat_map(move |batch| cut(batch, most_rows)),
             ),
-            Err(error) => Box::new(std::iter::once(Err(external(error)))),
+            Err(error) => Box::new(std::iter::once(Err(SqlError::Table(error.into()).into_engine()))),
         };
         let stream = futures::stream::iter(rows);
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream))
