@@ -91,7 +91,11 @@ fn train(source: &mut dyn BatchSource) -> Result<(), Box<dyn Error>> {
         }
         if batch.step.is_multiple_of(10) {
             let digest = source.digest(&batch);
-            println!("step {:3}  loss {:.3} a byte  batch {digest}", batch.step, loss / f64::from(counted as u32));
+            println!(
+                "step {:3}  loss {:.3} a byte  batch {digest}",
+                batch.step,
+                loss / f64::from(counted as u32)
+            );
         }
         source.recycle(batch);
     }
@@ -108,7 +112,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         documents.push(text.bytes().map(|byte| i32::from(byte) + 2).chain([1]).collect());
     }
     let examples = InMemoryExamples::of([("targets", documents)]);
-    let task = StreamTask { name: "docs".to_owned(), data: "quick start".to_owned(), edits: Default::default() };
+    let task =
+        StreamTask { name: "docs".to_owned(), data: "quick start".to_owned(), edits: Default::default() };
     let config = DatasetConfig::new("train", Converter::Lm, [("targets", 512)]).batch_size(4).seed(7);
     let dataset = Dataset::new(task, Arc::new(examples), config)?;
     train(&mut DatasetSource::new(Arc::new(dataset)).map_err(|error| error.to_string())?)

@@ -1,4 +1,4 @@
-//! Products of matrices on the host, by crate `gemm`: the one module of this crate with unsafe code, since that crate
+//! Products of matrices on the host, by crate `gemm-f32`: the one module of this crate with unsafe code, since that crate
 //! takes pointers. Views are checked when they are made; blocks of a product are disjoint.
 
 #![allow(unsafe_code)]
@@ -161,29 +161,30 @@ pub(crate) fn multiply_add_here(a: Matrix<'_>, b: Matrix<'_>, c: MatrixMut<'_>) 
 fn product(a: Matrix<'_>, b: Matrix<'_>, c: MatrixMut<'_>, add: bool) {
     let shapes = (a.rows, a.columns, b.columns);
     assert_eq!(shapes, (c.rows, b.rows, c.columns), "rows, depth and columns of a product");
+    // The kernels want columns of `c` together, so it is its transpose that is computed: `cᵀ = bᵀ aᵀ`.
     // SAFETY: `a`, `b` and `c` were checked to lie within their slices when they were made, and shapes agree. `c` is
     // borrowed exclusively, so neither input overlaps it; its numbers are read only to be added to.
     unsafe {
-        gemm::gemm(
-            c.rows,
+        gemm_f32::gemm::f32::get_gemm_fn()(
             c.columns,
+            c.rows,
             a.columns,
             c.first,
-            1,
             c.row_stride as isize,
+            1,
             add,
-            a.values.as_ptr(),
-            a.column_stride as isize,
-            a.row_stride as isize,
             b.values.as_ptr(),
-            b.column_stride as isize,
             b.row_stride as isize,
+            b.column_stride as isize,
+            a.values.as_ptr(),
+            a.row_stride as isize,
+            a.column_stride as isize,
             if add { 1.0 } else { 0.0 },
             1.0,
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            gemm_common::Parallelism::None,
         );
     }
 }
