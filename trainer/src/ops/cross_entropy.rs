@@ -152,7 +152,8 @@ impl Op for CrossEntropy {
         gradients: &[Option<Var>],
     ) -> Result<Vec<Option<Var>>, TapeError> {
         let Some(gradient) = gradients[0].filter(|_| node.needs(0)) else { return Ok(vec![None; 3]) };
-        let inputs = [node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[4], gradient];
+        let mut inputs = node.inputs.clone();
+        inputs.extend([node.outputs[4], gradient, node.outputs[3]]);
         Ok(vec![Some(tape.record(CrossEntropyBackward(*self), &inputs)?), None, None])
     }
 }
@@ -169,7 +170,7 @@ struct Row {
 
 impl Row {
     fn of(logits: &[f32], differences: bool) -> Self {
-        let max = logits.iter().fold(f32::NEG_INFINITY, |max, x| if *x > max { *x } else { max });
+        let max = largest(logits);
         Self {
             max,
             argmax: logits.iter().position(|x| *x == max).unwrap_or(usize::MAX),
@@ -194,6 +195,19 @@ impl Row {
     }
 }
 
+/// In independent lanes, so that the loop is vectorised.
+fn largest(x: &[f32]) -> f32 {
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
+    let mut lanes = [f32::NEG_INFINITY; 16];
+    let chunks = x.chunks_exact(lanes.len());
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        lanes.iter_mut().zip(chunk).for_each(|(lane, x)| *lane = larger(*lane, *x));
+    }
+    lanes.iter_mut().zip(rest).for_each(|(lane, x)| *lane = larger(*lane, *x));
+    lanes.into_iter().fold(f32::NEG_INFINITY, larger)
+}
+
 /// The gradient of the logits, in their place:
 /// `weight · g · [(1 + 2 · z_loss · log Z) · softmax − smoothed target]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -206,11 +220,11 @@ impl Op for CrossEntropyBackward {
 
     fn outputs(&self, inputs: &[Spec]) -> Result<Vec<Spec>, String> {
         match inputs {
-            [logits, targets, weights, _, gradient] => {
-                self.0.check(logits, &[targets, weights, gradient])?;
+            [logits, targets, weights, _, gradient, log_z] => {
+                self.0.check(logits, &[targets, weights, gradient, log_z])?;
                 Ok(vec![logits.clone()])
             }
-            _ => Err("it takes logits, targets, weights, statistics and a gradient".to_owned()),
+            _ => Err("it takes logits, targets, weights, statistics, a gradient and log Z".to_owned()),
         }
     }
 
@@ -223,15 +237,14 @@ impl Op for CrossEntropyBackward {
         let (gradients, classes) = (args.input(4), args.dims(0).last().copied().unwrap_or(1));
         let Smoothed { on, off, .. } = self.0.smoothed(classes);
         let rows = args.output(0).par_chunks_mut(classes.max(1));
-        let given = targets.par_iter().zip(weights).zip(gradients);
+        let given = targets.par_iter().zip(weights).zip(gradients).zip(args.input(5));
         let given = given.zip(statistics.par_chunks(STATISTICS_WIDTH));
-        rows.zip(given).for_each(|(row, (((&target, &weight), &gradient), statistics))| {
+        rows.zip(given).for_each(|(row, ((((&target, &weight), &gradient), &log_z), statistics))| {
             let scale = weight * gradient;
             if scale == 0.0 {
                 return row.fill(0.0);
             }
             let (max, sum) = (statistics[0], statistics[2]);
-            let log_z = max + ln(sum);
             let of_softmax = scale * ((1.0 + 2.0 * self.0.z_loss * log_z) / sum);
             let of_others = scale * off;
             row.par_chunks_mut(CHUNK).for_each(|row| {
@@ -246,13 +259,14 @@ impl Op for CrossEntropyBackward {
     fn gpu(&self, args: &mut GpuArgs<'_>) {
         let (rows, classes) = (args.shape(0).rows(), args.shape(0).width());
         let params = self.0.params(rows, classes);
-        let buffers = [args.output(0), args.input(1), args.input(2), args.input(3), args.input(4)];
+        let mut buffers = vec![args.output(0)];
+        buffers.extend((1..6).map(|i| args.input(i)));
         args.dispatch(&BACKWARD, &buffers, &params, linear_groups(rows * classes, 64));
     }
 
     /// Second derivatives are not recorded.
     fn backward(&self, _: &mut Tape, _: &Recorded, _: &[Option<Var>]) -> Result<Vec<Option<Var>>, TapeError> {
-        Ok(vec![None; 5])
+        Ok(vec![None; 6])
     }
 }
 

@@ -122,6 +122,7 @@ fn losses(
 // backward: the gradient of every logit, in its place.
 @group(0) @binding(1) var<storage, read_write> logit_or_gradient: array<f32>;
 @group(0) @binding(5) var<storage, read> gradients: array<f32>;
+@group(0) @binding(6) var<storage, read> log_z_of: array<f32>;
 
 @compute @workgroup_size(64)
 fn backward(
@@ -136,10 +137,9 @@ fn backward(
     let row = i / p.classes;
     let scale = weights[row] * gradients[row];
     let found = statistics_of[row];
-    let log_z = found.x + log(found.z);
-    let is_target = targets[row] >= 0 && u32(targets[row]) == i % p.classes;
+    let is_target = targets[row] >= 0 && u32(targets[row]) == i - row * p.classes;
     let softmax = exp(logit_or_gradient[i] - found.x) / found.z;
     let wanted = select(p.off, p.on, is_target);
-    let gradient = scale * ((1.0 + 2.0 * p.z_loss * log_z) * softmax - wanted);
+    let gradient = scale * ((1.0 + 2.0 * p.z_loss * log_z_of[row]) * softmax - wanted);
     logit_or_gradient[i] = select(0.0, gradient, scale != 0.0);
 }

@@ -24,9 +24,18 @@ fn output_and_split(r: Reduction, i: u32) -> vec2<u32> {
 }
 
 fn kept_offset(r: Reduction, output: u32) -> u32 {
-    return (output / r.kept_inner) * r.kept_outer_stride + (output % r.kept_inner) * r.kept_inner_stride;
+    if r.kept_outer_stride == 0u {
+        return output * r.kept_inner_stride;
+    }
+    let outer = output / r.kept_inner;
+    return outer * r.kept_outer_stride + (output - outer * r.kept_inner) * r.kept_inner_stride;
 }
 
+// Divisions are what a pass over many terms would wait for, so that it has none where one axis is summed over.
 fn term_offset(r: Reduction, term: u32) -> u32 {
-    return (term / r.terms_inner) * r.terms_outer_stride + (term % r.terms_inner) * r.terms_inner_stride;
+    if r.terms_outer_stride == 0u {
+        return term * r.terms_inner_stride;
+    }
+    let outer = term / r.terms_inner;
+    return outer * r.terms_outer_stride + (term - outer * r.terms_inner) * r.terms_inner_stride;
 }

@@ -457,3 +457,56 @@ fn halves_that_add_up_their_sums_change_as_the_whole_does() {
         }
     }
 }
+
+#[test]
+fn networks_change_as_in_t5x_with_the_gradients_of_t5x() {
+    let cases = [
+        ("encdec", "default", 128),
+        ("encdec", "factored", 16),
+        ("decoder_only", "default", 128),
+        ("scalable_t5", "default", 128),
+    ];
+    for (case, variant, min_dim_size_to_factor) in cases {
+        let config = AdafactorConfig { min_dim_size_to_factor, ..Default::default() };
+        let weights = golden::tensors(&format!("{case}/weights.safetensors"));
+        let axes = golden::json(&format!("{case}/weights_axes.json"));
+        let state = golden::tensors(&format!("{case}/opt_state_adafactor_{variant}_step5.safetensors"));
+        let parameters = || -> Vec<Parameter> {
+            let of_name = weights.iter().map(|(name, (dims, first))| {
+                let axes = axes[name]["axes"].as_array().unwrap();
+                let axes: Vec<&str> = axes.iter().map(|axis| axis.as_str().unwrap()).collect();
+                let shape = Shape::new(dims.clone());
+                let plan = config.plan(name, &shape, &axes).unwrap();
+                for tensor in &plan.state {
+                    let expected = &state[&format!("param_states/{name}/{}", tensor.name)].0;
+                    assert_eq!(tensor.shape(&shape).dims(), &expected[..], "{case}, {name}/{}", tensor.name);
+                }
+                Parameter { name: name.clone(), shape, plan, first: first.clone() }
+            });
+            of_name.collect()
+        };
+        let tensors: usize = parameters().iter().map(|parameter| parameter.plan.state.len()).sum();
+        assert_eq!(tensors + 1, state.len(), "{case}: with the step");
+        if variant == "factored" {
+            // Its first learning rate is too small for anything to change.
+            continue;
+        }
+        let gradients = golden::tensors(&format!("{case}/grads_packed_z1e-4.safetensors"));
+        let gradients: BTreeMap<String, HostTensor> =
+            gradients.into_iter().map(|(name, (_, values))| (name, HostTensor::F32(values))).collect();
+        let expected = golden::tensors(&format!("{case}/params_adafactor_{variant}_step1.safetensors"));
+        for (place, target) in targets() {
+            let mut bench = Bench::new(OptimizerConfig::Adafactor(config.clone()), &parameters(), target);
+            bench.step(0, 1e-3, &gradients);
+            let mut largest = 0.0f32;
+            for (i, (name, (_, expected))) in expected.iter().enumerate() {
+                for (expected, found) in expected.iter().zip(bench.parameter(i)) {
+                    let difference = (expected - found).abs();
+                    assert!(difference <= 1e-6, "{case}, {name} on the {place}: {expected}, {found}");
+                    largest = largest.max(difference);
+                }
+            }
+            println!("{case} on the {place}: {largest:.1e}, tolerance 1e-6");
+        }
+    }
+}

@@ -11,20 +11,28 @@ struct Layout {
 
 // Row, column and batch of an element.
 fn place(l: Layout, element: u32) -> vec3<u32> {
-    var rest = element / l.length_0;
-    var at = (element % l.length_0) * vec3<u32>(l.row_0, l.column_0, l.batch_0);
+    var rest = element;
+    var at = vec3<u32>(0u);
+    var inner = vec3<u32>(l.row_0, l.column_0, l.batch_0);
     if l.axes > 1u {
-        at += (rest % l.length_1) * vec3<u32>(l.row_1, l.column_1, l.batch_1);
-        rest /= l.length_1;
+        let outer = rest / l.length_0;
+        at += (rest - outer * l.length_0) * inner;
+        rest = outer;
+        inner = vec3<u32>(l.row_1, l.column_1, l.batch_1);
     }
     if l.axes > 2u {
-        at += (rest % l.length_2) * vec3<u32>(l.row_2, l.column_2, l.batch_2);
-        rest /= l.length_2;
+        let outer = rest / l.length_1;
+        at += (rest - outer * l.length_1) * inner;
+        rest = outer;
+        inner = vec3<u32>(l.row_2, l.column_2, l.batch_2);
     }
     if l.axes > 3u {
-        at += (rest % l.length_3) * vec3<u32>(l.row_3, l.column_3, l.batch_3);
+        let outer = rest / l.length_2;
+        at += (rest - outer * l.length_2) * inner;
+        rest = outer;
+        inner = vec3<u32>(l.row_3, l.column_3, l.batch_3);
     }
-    return at;
+    return at + rest * inner;
 }
 
 // By its bits: compilers may take comparisons of a number with itself for true.
