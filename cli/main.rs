@@ -14,9 +14,11 @@ mod progress;
 #[cfg(feature = "sql")]
 mod query;
 mod report;
+mod run_data;
 mod session;
 mod shape;
 mod tokens;
+mod train_progress;
 mod value;
 mod write;
 

@@ -83,12 +83,48 @@ pub(crate) struct Progress {
     shown: Option<Instant>,
 }
 
+/// How progress is shown.
 #[derive(Debug)]
-enum Kind {
+pub(crate) enum Kind {
+    /// By a bar.
     Bar(ProgressBar),
+    /// By lines of text.
     Plain,
+    /// By lines of JSON.
     Json,
+    /// Not at all.
     None,
+}
+
+impl Kind {
+    /// As asked; by itself a bar on a terminal, and nothing elsewhere.
+    pub(crate) fn new(name: ProgressName, notes: Notes) -> Self {
+        match name {
+            _ if notes.quiet => Self::None,
+            ProgressName::Auto if std::io::stderr().is_terminal() => Self::Bar(bar(notes.paint)),
+            ProgressName::Auto | ProgressName::None => Self::None,
+            ProgressName::Plain => Self::Plain,
+            ProgressName::Json => Self::Json,
+        }
+    }
+
+    /// How long what is shown stays; `None` if nothing is.
+    pub(crate) fn every(&self) -> Option<Duration> {
+        match self {
+            Self::Bar(_) => Some(DRAW_EVERY),
+            Self::Plain => Some(PLAIN_EVERY),
+            Self::Json => Some(JSON_EVERY),
+            Self::None => None,
+        }
+    }
+}
+
+impl Drop for Kind {
+    fn drop(&mut self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -105,16 +141,9 @@ struct Line<'a> {
 impl Progress {
     /// Progress of work on `task`.
     pub(crate) fn new(name: ProgressName, task: &str, notes: Notes) -> Self {
-        let kind = match name {
-            _ if notes.quiet => Kind::None,
-            ProgressName::Auto if std::io::stderr().is_terminal() => Kind::Bar(bar(notes.paint)),
-            ProgressName::Auto | ProgressName::None => Kind::None,
-            ProgressName::Plain => Kind::Plain,
-            ProgressName::Json => Kind::Json,
-        };
         let now = Instant::now();
         Self {
-            kind,
+            kind: Kind::new(name, notes),
             task: task.to_owned(),
             began: now,
             phase_began: now,
@@ -132,12 +161,7 @@ impl Progress {
             self.shown = None;
         }
         self.last = done;
-        let every = match self.kind {
-            Kind::Bar(_) => DRAW_EVERY,
-            Kind::Plain => PLAIN_EVERY,
-            Kind::Json => JSON_EVERY,
-            Kind::None => return,
-        };
+        let Some(every) = self.kind.every() else { return };
         if self.shown.is_none_or(|shown| shown.elapsed() >= every) {
             self.shown = Some(Instant::now());
             self.show(false);
@@ -220,14 +244,6 @@ impl Progress {
         let rest = whole.checked_sub(part)?;
         let seconds = rest as f64 / moved as f64 * passed;
         (passed >= 1.0).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if let Kind::Bar(bar) = &self.kind {
-            bar.finish_and_clear();
-        }
     }
 }
 

@@ -13,6 +13,9 @@ use std::process::ExitCode;
 
 use seqio::{DefinitionErrors, ReadSplitError, StoreError};
 use seqio_cache::CacheError;
+use seqio_trainer::checkpoint::CheckpointError;
+use seqio_trainer::config::FolderError;
+use seqio_trainer::train::TrainError;
 
 use crate::output::{Paint, Style};
 
@@ -22,9 +25,9 @@ pub(crate) const EXIT_OK: u8 = 0;
 pub(crate) const EXIT_ERROR: u8 = 1;
 /// The command line makes no sense.
 pub(crate) const EXIT_USAGE: u8 = 2;
-/// A definition has mistakes, or is not there.
+/// A definition or a run file has mistakes, or is not there.
 pub(crate) const EXIT_DEFINITION: u8 = 3;
-/// A cache is not as it was written.
+/// A cache or a checkpoint is not as it was written.
 pub(crate) const EXIT_DAMAGED: u8 = 4;
 /// Stopped by Ctrl-C (or SIGTERM), as shells count it.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
@@ -108,6 +111,14 @@ pub(crate) trait WithHint<T> {
 impl<T, E: Into<anyhow::Error>> WithHint<T> for Result<T, E> {
     fn hint(self, hint: impl FnOnce() -> String) -> anyhow::Result<T> {
         self.map_err(|error| Hinted { error: error.into(), hint: hint() }.into())
+    }
+}
+
+/// An error with what to do about it, if that is known.
+pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: Option<impl Into<String>>) -> anyhow::Error {
+    match hint {
+        Some(hint) => Hinted { error: error.into(), hint: hint.into() }.into(),
+        None => error.into(),
     }
 }
 
@@ -202,11 +213,14 @@ fn is_damage(error: &anyhow::Error) -> bool {
     find::<DamageFound>(error).is_some()
         || find::<CacheError>(error).is_some_and(|error| matches!(error, CacheError::Damaged { .. }))
         || find::<StoreError>(error).is_some_and(|error| error.is_damage)
+        || find::<TrainError>(error)
+            .is_some_and(|error| matches!(error, TrainError::Checkpoint(CheckpointError::Damaged { .. })))
 }
 
-/// Whether a task file is at fault. Where only the files that it speaks of are absent, it is not.
+/// Whether a task file or a run file is at fault. Where only the files that it speaks of are absent, it is not.
 fn is_definition(error: &anyhow::Error) -> bool {
     find::<NoTaskFile>(error).is_some()
+        || find::<FolderError>(error).is_some_and(|error| matches!(error, FolderError::Other { .. }))
         || find::<DefinitionErrors>(error).is_some_and(|errors| !errors.only_sources())
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Session {
 }
 
 /// A task and one of its splits, cached.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Opened {
     /// The task.
     pub(crate) task: Arc<Task>,
@@ -45,6 +45,16 @@ pub(crate) struct Wanted<'a> {
 impl Session {
     /// From the command line.
     pub(crate) fn new(global: Global) -> Self {
+        Self { global }
+    }
+
+    /// The same for a run, which names task files and the folder of caches where the command line does not.
+    pub(crate) fn of_run(&self, files: &[PathBuf], cache_dir: Option<&Path>) -> Self {
+        let mut global = self.global.clone();
+        if global.files.is_empty() {
+            global.files = files.to_vec();
+        }
+        global.cache_dir = global.cache_dir.or_else(|| cache_dir.map(Path::to_owned));
         Self { global }
     }
 

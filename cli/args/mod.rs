@@ -25,7 +25,7 @@ pub(crate) use self::learn::{CompletionsArgs, InitArgs, ManArgs, ReferenceArgs, 
 pub(crate) use self::query::QueryArgs;
 pub(crate) use self::see::{ExplainArgs, InspectArgs, ListArgs, Listed, StageName, StatsArgs};
 pub(crate) use self::stream::{BatchArgs, DigestName, FindArgs, FormatName, PlanArgs, StreamArgs};
-pub(crate) use self::train::AdaptersArgs;
+pub(crate) use self::train::{AdaptersArgs, TrainArgs};
 
 const ABOUT: &str = "\
 Define, cache, inspect and stream data sets for language models.
@@ -45,6 +45,7 @@ Examples:
   seqio batch docs --batch-size 8 --lengths 2048 --step 1000
                                                what a model sees then, and where it came from
   seqio stream docs --batch-size 8 --lengths 2048 --format arrow | python train.py
+  seqio train run.toml                         or train here; `seqio train --example` prints a run file
 
 A task file is TOML:
   [vocabulary.t5]
@@ -65,8 +66,8 @@ Exit codes:
   0    done; also if whoever read the output went away
   1    it could not be done: data or files are missing, unreadable or not as expected
   2    a command line that makes no sense
-  3    mistakes in a task file, or no task file
-  4    a cache is damaged
+  3    mistakes in a task file or run file, or no such file
+  4    a cache or a checkpoint is damaged
   130  stopped by Ctrl-C or SIGTERM; what was done is kept
 
 Environment:
@@ -143,6 +144,8 @@ pub(crate) enum Command {
     /// Measure caching or streaming on this machine
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Train a network on a task, as a run file says, or go on with that
+    Train(TrainArgs),
     /// List what this machine has to train on: adapters, and the processor
     Adapters(AdaptersArgs),
     /// Print what a task file can say: every key, kind, type and step
@@ -185,7 +188,7 @@ mod tests {
     /// Commands that list or report have `--json`, and their keys are written down.
     #[test]
     fn every_listing_has_json_and_its_keys_are_documented() {
-        const WITHOUT: [&str; 5] = ["init", "stream", "schema", "completions", "man"];
+        const WITHOUT: [&str; 6] = ["init", "stream", "train", "schema", "completions", "man"];
         fn walk(command: &clap::Command, path: &str, document: &str) {
             for child in command.get_subcommands() {
                 let path = format!("{path} {}", child.get_name()).trim().to_owned();
@@ -251,6 +254,8 @@ mod tests {
             "inspect docs --split validation -n 2 --stage model --lengths targets=8 --converter enc_dec --json",
             "bench cache docs",
             "bench infeed docs --batch-size 8 --lengths 8",
+            "train run.toml --set train.steps=10 --set run.dir=a/b --dry-run --threads 2 --progress plain",
+            "train --example",
         ] {
             let parsed = Arguments::try_parse_from(["seqio"].into_iter().chain(line.split_whitespace()));
             assert!(parsed.is_ok(), "`{line}`: {}", parsed.unwrap_err());

@@ -10,7 +10,7 @@ mod completions;
 mod explain;
 mod find;
 mod init;
-mod inspect;
+pub(crate) mod inspect;
 mod list;
 mod man;
 mod plan;
@@ -18,6 +18,7 @@ mod query;
 mod reference;
 mod stats;
 mod stream;
+mod train;
 
 use crate::args::{Arguments, BenchCommand, Command};
 use crate::output::Out;
@@ -40,6 +41,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut Out) -> anyhow::Result<()> {
         Command::Find(args) => find::run(&session, &args, out),
         Command::Bench(BenchCommand::Cache(args)) => bench_cache::run(&session, &args, out),
         Command::Bench(BenchCommand::Infeed(args)) => bench_infeed::run(&session, &args, out),
+        Command::Train(args) => train::run(&session, &args, out),
         Command::Adapters(args) => adapters::run(&args, out),
         Command::Reference(args) => reference::run(&args, out),
         Command::Schema(_) => reference::schema(out),

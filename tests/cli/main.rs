@@ -27,6 +27,7 @@ mod sources;
 mod sql;
 mod stats;
 mod stream;
+mod train;
 mod usage;
 mod vocabularies;
 mod workers;

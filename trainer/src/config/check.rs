@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use seqio::{Dataset, DatasetError, DefinitionError, Split, Task, quoted};
+use seqio::{Dataset, DatasetError, DefinitionError, Split, Task, nearest, quoted};
 
 use crate::config::data::converter;
 use crate::config::{OrderName, RestoreWhat, RunFile};
 use crate::model::{Architecture, ModelError};
 use crate::optimizer::OptimizerError;
-use crate::train::{Schedule, ScheduleError};
+use crate::train::{BaseMetrics, Schedule, ScheduleError};
 
 /// Mistakes as they are found, each at its key.
 struct Mistakes<'a> {
@@ -134,7 +134,7 @@ impl RunFile {
             let of = best.metric.split_once('/').map(|(name, _)| name);
             let path = ["checkpoint", "best", "metric"];
             match of {
-                Some(name) if names.contains(&name) => {}
+                Some(name) if names.contains(&name) => self.check_metric(&best.metric, mistakes),
                 _ if names.is_empty() => mistakes.hinted(
                     &path,
                     "the best checkpoint is chosen by an evaluation, and there is none",
@@ -192,6 +192,21 @@ impl RunFile {
         if config.device.threads == Some(0) {
             mistakes.at_least_one(&["device", "threads"], 0);
         }
+    }
+
+    /// Whether an evaluation that there is has a metric of this name.
+    fn check_metric(&self, metric: &str, mistakes: &mut Mistakes<'_>) {
+        let of_features = ["effective_batch_size/", "non_padding_fraction/"];
+        let known = BaseMetrics::default().values(1);
+        let name = metric.split_once('/').map_or(metric, |(_, name)| name);
+        if known.contains_key(name) || of_features.iter().any(|prefix| name.starts_with(prefix)) {
+            return;
+        }
+        let hint = match nearest(name, known.keys().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", quoted(known.keys())),
+        };
+        mistakes.hinted(&["checkpoint", "best", "metric"], format!("there is no metric `{name}`"), hint);
     }
 
     /// What of this run does not fit a task that it reads; `key` is where the run file names it.

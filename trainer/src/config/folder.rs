@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use seqio::DefinitionErrors;
 
+use crate::checkpoint;
 use crate::config::{Difference, RunConfig, RunFile};
 
 const CONFIGURATION: &str = "config.toml";
@@ -93,13 +94,17 @@ impl RunConfig {
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if folder.join("checkpoints").is_dir() {
-                    return Err(FolderError::Unknown { folder: folder.clone() });
-                }
-                return Ok(Vec::new());
+                return match has_checkpoints(folder) {
+                    true => Err(FolderError::Unknown { folder: folder.clone() }),
+                    false => Ok(Vec::new()),
+                };
             }
             Err(error) => return Err(FolderError::io("read", &path)(error)),
         };
+        if !has_checkpoints(folder) {
+            // Nothing was learnt there that could be lost or mixed up.
+            return Ok(Vec::new());
+        }
         let before = RunFile::parse(&path, &text, &[])
             .map_err(|errors| FolderError::Unreadable { folder: folder.clone(), errors })?;
         let differences = before.config.differences(self);
@@ -128,8 +133,9 @@ impl RunConfig {
         let entered = EnteredFolder { lock };
         let differences = self.differences_in_folder()?;
         let path = folder.join(CONFIGURATION);
-        if !differences.is_empty() || !path.exists() {
-            write(&path, &self.to_toml()).map_err(FolderError::io("write", &path))?;
+        let text = self.to_toml();
+        if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
+            write(&path, &text).map_err(FolderError::io("write", &path))?;
         }
         Ok((entered, differences))
     }
@@ -146,6 +152,11 @@ impl Drop for EnteredFolder {
         // A process that is being started may hold the file open for a moment longer than this one.
         let _ = self.lock.unlock();
     }
+}
+
+fn has_checkpoints(folder: &Path) -> bool {
+    // What cannot be looked at is taken for something.
+    checkpoint::list(folder).map_or(true, |listed| !listed.is_empty())
 }
 
 /// Whole, or not at all: a process that is killed leaves the file as it was.
@@ -178,14 +189,18 @@ mod tests {
         let busy = first.enter_folder().unwrap_err();
         assert!(matches!(busy, FolderError::Busy { .. }) && busy.hint().is_some());
         drop(entered);
-        assert_eq!(first.enter_folder().unwrap().1, []);
+        let other = config(folder.path(), &["data.batch_size=64", "train.steps=3"]);
+        assert_eq!(other.enter_folder().unwrap().1, [], "nothing was learnt yet");
+        let checkpoint = first.run.dir.join("checkpoints/step-00000001");
+        let (entered, _) = first.enter_folder().unwrap();
+        fs::create_dir_all(&checkpoint).unwrap();
+        drop(entered);
 
         let longer = config(folder.path(), &["train.steps=200000"]);
         let (_, differences) = longer.enter_folder().unwrap();
         assert_eq!(differences.len(), 1);
         assert_eq!(longer.differences_in_folder().unwrap(), []);
 
-        let other = config(folder.path(), &["data.batch_size=64", "train.steps=3"]);
         let words = other.enter_folder().unwrap_err().to_string();
         assert!(words.ends_with("there → now: `data.batch_size`: 128 → 64"), "{words}");
         assert_eq!(longer.differences_in_folder().unwrap(), [], "nothing was written");
@@ -195,7 +210,7 @@ mod tests {
     fn checkpoints_of_an_unknown_run_are_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let config = config(folder.path(), &[]);
-        fs::create_dir_all(config.run.dir.join("checkpoints")).unwrap();
+        fs::create_dir_all(config.run.dir.join("checkpoints/step-00000001")).unwrap();
         assert!(matches!(config.enter_folder().unwrap_err(), FolderError::Unknown { .. }));
         fs::write(config.run.dir.join(CONFIGURATION), "[model]\n").unwrap();
         assert!(matches!(config.enter_folder().unwrap_err(), FolderError::Unreadable { .. }));
