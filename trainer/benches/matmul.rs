@@ -14,7 +14,7 @@ use seqio_trainer::engine::{Engine, ProgramId, Target};
 use seqio_trainer::gpu::{Device, GpuArgs, Kernel};
 use seqio_trainer::host::HostTensor;
 use seqio_trainer::op::Op;
-use seqio_trainer::ops::{Kernels, Matmul};
+use seqio_trainer::ops::Matmul;
 use seqio_trainer::program::Program;
 use seqio_trainer::shape::Spec;
 use seqio_trainer::store::Stores;
@@ -133,10 +133,9 @@ fn main() {
         let work = gigaflops(op, a, b);
         let (clock, processor) = measure(Target::Cpu { threads }, op, a, b, (4.0 / work).ceil() as usize);
         print!("{name:24} {:9.1} ({:6.1})", work / processor, work / clock);
-        for kernels in [Kernels::Direct, Kernels::Tiled] {
-            let Some(device) = device.clone() else { continue };
+        for device in device.iter().flat_map(|device| [device.as_software(), device.as_hardware()]) {
             let times = if device.info().device_type == "cpu" { 1 } else { 64 };
-            let (clock, processor) = measure(Target::Gpu(device), op.with_kernels(kernels), a, b, times);
+            let (clock, processor) = measure(Target::Gpu(device), op, a, b, times);
             print!(" {:9.2} ({:6.2})", work / clock, work / processor);
         }
         println!();

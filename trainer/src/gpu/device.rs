@@ -65,10 +65,14 @@ impl Device {
         self.traits
     }
 
-    /// The same device, with the kernels that hardware gets.
-    #[cfg(test)]
-    pub(crate) fn as_hardware(&self) -> Self {
+    /// The same device, with the kernels that hardware gets: they work on all, to be tested and compared.
+    pub fn as_hardware(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), traits: Traits { software: false, ..self.traits } }
+    }
+
+    /// The same device, with the kernels that software gets.
+    pub fn as_software(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), traits: Traits { software: true, ..self.traits } }
     }
 
     pub(crate) fn wgpu(&self) -> &wgpu::Device {

@@ -27,7 +27,7 @@ pub use cross_entropy::CrossEntropy;
 pub use dropout::Dropout;
 pub use embedding::{Embedding, TokenError, token_index};
 pub use fill::Fill;
-pub use matmul::{Kernels, Matmul};
+pub use matmul::Matmul;
 pub use rms_norm::RmsNorm;
 pub use rows::Rows;
 pub use scale::Scale;

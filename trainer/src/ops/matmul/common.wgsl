@@ -48,18 +48,3 @@ fn step_of_b(by: u32) -> u32 {
     }
     return by * p.n;
 }
-
-// c += a b for 4 by 4 blocks: column i of `a` is row i of the block of a, column k of `b` row k of the block of b,
-// column i of `c` row i of the result.
-fn multiply_add(a: mat4x4<f32>, b: mat4x4<f32>, c: mat4x4<f32>) -> mat4x4<f32> {
-    return mat4x4<f32>(
-        row_multiply_add(a[0], b, c[0]),
-        row_multiply_add(a[1], b, c[1]),
-        row_multiply_add(a[2], b, c[2]),
-        row_multiply_add(a[3], b, c[3]),
-    );
-}
-
-fn row_multiply_add(a: vec4<f32>, b: mat4x4<f32>, c: vec4<f32>) -> vec4<f32> {
-    return fma(vec4<f32>(a.w), b[3], fma(vec4<f32>(a.z), b[2], fma(vec4<f32>(a.y), b[1], fma(vec4<f32>(a.x), b[0], c))));
-}

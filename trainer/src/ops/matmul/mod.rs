@@ -10,8 +10,6 @@
 
 mod kernels;
 
-pub use kernels::Kernels;
-
 use rayon::prelude::*;
 
 use crate::cpu::CpuArgs;
@@ -34,7 +32,6 @@ enum Layout {
 pub struct Matmul {
     layout: Layout,
     batched: bool,
-    kernels: Option<Kernels>,
 }
 
 impl Matmul {
@@ -58,13 +55,8 @@ impl Matmul {
         Self { batched: true, ..self }
     }
 
-    /// With these kernels whatever the adapter, and the same for derivatives.
-    pub const fn with_kernels(self, kernels: Kernels) -> Self {
-        Self { kernels: Some(kernels), ..self }
-    }
-
     const fn new(layout: Layout) -> Self {
-        Self { layout, batched: false, kernels: None }
+        Self { layout, batched: false }
     }
 
     const fn of(self, layout: Layout) -> Self {
@@ -174,8 +166,7 @@ impl Op for Matmul {
 
     fn gpu(&self, args: &mut GpuArgs<'_>) {
         let sizes = checked(self.sizes(args.shape(0), args.shape(1)));
-        let kernels = self.kernels.unwrap_or_else(|| Kernels::of(args.traits()));
-        kernels::dispatch(args, kernels, self.layout, sizes);
+        kernels::dispatch(args, self.layout, sizes);
     }
 
     fn backward(
