@@ -2,6 +2,8 @@
 //!
 //! `cargo bench -p seqio-trainer --bench step -- cpu auto`; `benches/compare_step.py` does the same with JAX and PyTorch.
 
+#![allow(clippy::print_stdout, reason = "a bench prints")]
+
 use std::time::Instant;
 
 use seqio::{Array, Batch, Values};
