@@ -45,7 +45,7 @@ Examples:
   seqio batch docs --batch-size 8 --lengths 2048 --step 1000
                                                what a model sees then, and where it came from
   seqio stream docs --batch-size 8 --lengths 2048 --format arrow | python train.py
-  seqio train run.toml                         or train here; `seqio train --example` prints a run file
+  seqio train run.toml                         or train here; `train --example` prints a run file
 
 A task file is TOML:
   [vocabulary.t5]

@@ -131,7 +131,7 @@ impl Observer for Console<'_> {
 
     fn evaluated(&mut self, step: u64, name: &str, metrics: &BTreeMap<String, f64>) {
         let number = |name: &str| metrics.get(name).copied().unwrap_or(f64::NAN);
-        let (loss, accuracy) = (number("loss_per_nonpadding_target_token"), number("accuracy"));
+        let (loss, accuracy) = (number("loss_per_token"), number("accuracy"));
         let right = percent(accuracy, 1.0);
         let Self { progress, out, .. } = self;
         let mut written = Ok(());

@@ -127,6 +127,8 @@ impl Project {
         {
             command.env_remove(name);
         }
+        // Without it the GL driver complains on standard error.
+        command.env("XDG_RUNTIME_DIR", self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

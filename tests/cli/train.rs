@@ -164,7 +164,7 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     assert!(ran.err().contains("`docs`, split `train`, has no up-to-date cache"), "{}", ran.err());
     let (summary, configuration) =
         ran.out().split_once("\n\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-    assert!(summary.contains("parameters in 9 tensors"), "{summary}");
+    assert!(summary.contains("parameters in 12 tensors"), "{summary}");
     assert!(configuration.contains("relpos_num_buckets = 32\n"), "{configuration}");
     assert!(!project.path("run").exists() && !project.path("seqio-cache").exists());
     project.seqio("cache build docs").ok();

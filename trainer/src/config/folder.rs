@@ -81,8 +81,16 @@ impl FolderError {
     }
 }
 
+/// Differences that are told of; settings of another optimizer are many.
+const MOST_DIFFERENCES: usize = 6;
+
 fn listed(differences: &[Difference]) -> String {
-    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    let shown = differences.iter().take(MOST_DIFFERENCES).map(ToString::to_string);
+    let shown = shown.collect::<Vec<_>>().join("; ");
+    match differences.len().saturating_sub(MOST_DIFFERENCES) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
+    }
 }
 
 impl RunConfig {

@@ -40,6 +40,8 @@ pub struct FeatureCounts {
 pub struct BaseMetrics {
     /// Of the losses.
     pub losses: Losses,
+    /// Of the loss before it was divided: what it is a token does not depend on how it is normalized.
+    pub token_loss: f64,
     /// Rows of the batches.
     pub rows: f64,
     /// Of the weights that the loss was summed with.
@@ -72,6 +74,7 @@ impl BaseMetrics {
         }
         Self {
             losses,
+            token_loss: losses.loss,
             rows: batch.num_rows as f64,
             weights: weights.iter().map(|weight| f64::from(*weight)).sum(),
             weighted_tokens: weights.iter().filter(|weight| **weight != 0.0).count() as f64,
@@ -80,11 +83,23 @@ impl BaseMetrics {
         }
     }
 
+    /// Says what the loss was divided by.
+    pub fn divided_by(mut self, factor: f32) -> Self {
+        self.token_loss = self.losses.loss * f64::from(factor);
+        self
+    }
+
+    /// The loss of a token, each as heavy as its weight, however the loss is normalized.
+    pub fn loss_per_token(&self) -> f64 {
+        self.token_loss / self.weights
+    }
+
     /// Adds those of other rows.
     pub fn add(&mut self, other: &Self) {
         self.losses.loss += other.losses.loss;
         self.losses.z_loss += other.losses.z_loss;
         self.losses.correct += other.losses.correct;
+        self.token_loss += other.token_loss;
         self.rows += other.rows;
         self.weights += other.weights;
         self.weighted_tokens += other.weighted_tokens;
@@ -111,6 +126,7 @@ impl BaseMetrics {
         let named = [
             ("accuracy", correct / self.weighted_tokens),
             ("loss", loss / steps),
+            ("loss_per_token", self.loss_per_token()),
             ("loss_per_nonpadding_target_token", loss / self.weights),
             ("loss_per_all_target_tokens", loss / self.target_tokens),
             ("cross_ent_loss", cross_entropy / steps),

@@ -25,9 +25,9 @@ impl StepReport {
         self.base.losses.loss.is_finite() && self.gradient_norm.is_finite()
     }
 
-    /// The loss of a token that is not padding.
+    /// The loss of a token, however the loss is normalized.
     pub fn loss_per_token(&self) -> f64 {
-        self.base.losses.loss / self.base.weights
+        self.base.loss_per_token()
     }
 
     /// Everything there is to log, under T5X's names.

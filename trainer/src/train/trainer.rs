@@ -218,12 +218,12 @@ impl Trainer {
         let mut squares = 0.0;
         for part in 0..parts {
             let rows = part * self.shape.rows..(part + 1) * self.shape.rows;
-            let (mut inputs, of_part, weights) = self.inputs(batch, rows)?;
+            let (mut inputs, of_part, weights, factor) = self.inputs(batch, rows)?;
             inputs.insert(FRESH.to_owned(), HostTensor::I32(vec![i32::from(part == 0)]));
             let key = Key::new(self.config.seed).fold_in(self.step as u32).fold_in(part as u32).0;
             inputs.insert(DROPOUT_KEY.to_owned(), HostTensor::I32(key.map(|word| word as i32).to_vec()));
             let results = self.engine.run(GRADIENTS, |name| inputs.get(name))?;
-            metrics.add(&BaseMetrics::new(&of_part, &weights, sums(&results)));
+            metrics.add(&BaseMetrics::new(&of_part, &weights, sums(&results)).divided_by(factor));
             squares = f64::from(results[3][0]);
         }
         let learning_rate = self.config.schedule.learning_rate(self.step);
@@ -240,16 +240,20 @@ impl Trainer {
     pub fn evaluate(&mut self, batch: &Batch, sums_so_far: &mut BaseMetrics) -> Result<(), TrainError> {
         let mut first = 0;
         while first + self.shape.rows <= batch.num_rows {
-            let (inputs, of_part, weights) = self.inputs(batch, first..first + self.shape.rows)?;
+            let (inputs, of_part, weights, factor) = self.inputs(batch, first..first + self.shape.rows)?;
             let results = self.engine.run(EVALUATE, |name| inputs.get(name))?;
-            sums_so_far.add(&BaseMetrics::new(&of_part, &weights, sums(&results)));
+            sums_so_far.add(&BaseMetrics::new(&of_part, &weights, sums(&results)).divided_by(factor));
             first += self.shape.rows;
         }
         Ok(())
     }
 
-    /// Inputs of some rows, these rows as a batch, and their weights before the division by the factor.
-    fn inputs(&self, batch: &Batch, rows: Range<usize>) -> Result<(HostInputs, Batch, Vec<f32>), TrainError> {
+    /// Inputs of some rows, these rows as a batch, their weights, and the factor that the loss is divided by.
+    fn inputs(
+        &self,
+        batch: &Batch,
+        rows: Range<usize>,
+    ) -> Result<(HostInputs, Batch, Vec<f32>, f32), TrainError> {
         let mut inputs = host_inputs(&self.config.model, self.shape, batch, rows.clone())?;
         let part = part(batch, &rows);
         let targets = targets_of(&part, self.shape.decoder_length)?;
@@ -257,7 +261,7 @@ impl Trainer {
         // Without any weight there is nothing to divide, and the loss is 0.
         let divided = weights.iter().map(|weight| if factor > 0.0 { weight / factor } else { 0.0 });
         inputs.insert(WEIGHTS.to_owned(), HostTensor::F32(divided.collect()));
-        Ok((inputs, part, weights))
+        Ok((inputs, part, weights, factor))
     }
 }
 
