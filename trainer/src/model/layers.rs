@@ -12,7 +12,7 @@ use crate::tape::{Tape, TapeError, Var};
 /// Whether the network is trained or asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
-    /// Dropout, from this key: i32[2].
+    /// Dropout, from this key: `i32[2]`.
     Train {
         /// The key of the step's random numbers.
         dropout_key: Var,

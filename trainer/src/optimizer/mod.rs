@@ -147,7 +147,7 @@ pub struct Update<'a> {
     pub state: &'a [StoreId],
     /// Its gradient.
     pub gradient: Var,
-    /// What every gradient is multiplied by first: f32[1], as [`OptimizerConfig::record_gradient_scale`] gives it.
+    /// What every gradient is multiplied by first: `f32[1]`, as [`OptimizerConfig::record_gradient_scale`] gives it.
     pub gradient_scale: Var,
     /// The input of [`OptimizerConfig::scalars`].
     pub scalars: Var,

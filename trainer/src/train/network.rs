@@ -23,7 +23,7 @@ pub struct Network {
     pub parameters: Vec<(ParameterSpec, StoreId)>,
 }
 
-/// What a loss is made of, each f32[1], summed over the tokens of the rows.
+/// What a loss is made of, each `f32[1]`, summed over the tokens of the rows.
 #[derive(Clone, Copy, Debug)]
 pub struct LossVars {
     /// All of it, what is minimised.
