@@ -217,14 +217,18 @@ mod tests {
                         serde_json::Value::Null => LossNormalizing::Nothing,
                         factor => serde_json::from_value(factor.clone()).unwrap(),
                     };
-                    let (weights, _) = weigh(&batch, normalizing);
+                    let (weights, factor) = weigh(&batch, normalizing);
                     let expected: BTreeMap<String, f64> =
                         serde_json::from_value(of_case["metrics"].clone()).unwrap();
                     let tokens = weights.iter().filter(|weight| **weight != 0.0).count() as f64;
                     // What only the network knows is taken from T5X.
                     let (loss, z_loss) = (expected["loss"], expected["z_loss"]);
                     let losses = Losses { loss, z_loss, correct: (expected["accuracy"] * tokens).round() };
-                    let found = BaseMetrics::new(&batch, &weights, losses).values(1);
+                    let mut found = BaseMetrics::new(&batch, &weights, losses).divided_by(factor).values(1);
+                    // Ours alone: it undoes the division.
+                    let (of_token, whole) = (found.remove("loss_per_token"), loss * f64::from(factor));
+                    let tokens: f64 = weights.iter().map(|weight| f64::from(*weight)).sum();
+                    assert_eq!(of_token, Some(whole / tokens), "{case} {name}");
                     assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
                     for (metric, expected) in expected {
                         let apart = (found[&metric] - expected).abs() / expected.abs().max(1e-30);
