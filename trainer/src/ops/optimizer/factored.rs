@@ -11,12 +11,12 @@ use crate::cpu::{CHUNK, CpuArgs};
 use crate::gpu::{BufferRef, GpuArgs, Kernel, PRELUDE, linear_groups};
 use crate::op::Op;
 use crate::ops::optimizer::layout::total;
-use crate::ops::optimizer::{COMMON, Change, Layout};
+use crate::ops::optimizer::{APPLY_SOURCE, COMMON, Change, Layout};
 use crate::ops::reduction::{REDUCTION, Reduction};
 use crate::shape::Spec;
 use crate::tape::{Recorded, Tape, TapeError, Var};
 
-const SOURCE: &[&str] = &[PRELUDE, REDUCTION, COMMON, include_str!("factored.wgsl")];
+const SOURCE: &[&str] = &[PRELUDE, REDUCTION, COMMON, include_str!("factored.wgsl"), APPLY_SOURCE];
 static SQUARES: Kernel = Kernel { name: "factored", source: SOURCE, entry: "update_squares" };
 static APPLY: Kernel = Kernel { name: "factored", source: SOURCE, entry: "apply" };
 static APPLY_WITH_MOMENTUM: Kernel =

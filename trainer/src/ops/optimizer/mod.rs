@@ -28,6 +28,8 @@ pub(crate) use unfactored::{UnfactoredApply, UnfactoredMoment};
 
 /// The uniform struct `Layout`, places in it, and what is not a number.
 const COMMON: &str = include_str!("common.wgsl");
+/// Entry points that change parameters by a kernel's `update_of`.
+const APPLY_SOURCE: &str = include_str!("apply.wgsl");
 
 /// How many numbers an optimizer gets from the host at every step.
 pub(crate) const SCALARS: usize = 4;

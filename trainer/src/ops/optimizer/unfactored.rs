@@ -12,12 +12,12 @@ use crate::gpu::{BufferRef, GpuArgs, Kernel, PRELUDE, linear_groups};
 use crate::op::Op;
 use crate::ops::optimizer::factored::params;
 use crate::ops::optimizer::layout::total;
-use crate::ops::optimizer::{COMMON, Change, Layout, SCALARS};
+use crate::ops::optimizer::{APPLY_SOURCE, COMMON, Change, Layout, SCALARS};
 use crate::ops::reduction::{REDUCTION, Reduction};
 use crate::shape::Spec;
 use crate::tape::{Recorded, Tape, TapeError, Var};
 
-const SOURCE: &[&str] = &[PRELUDE, REDUCTION, COMMON, include_str!("unfactored.wgsl")];
+const SOURCE: &[&str] = &[PRELUDE, REDUCTION, COMMON, include_str!("unfactored.wgsl"), APPLY_SOURCE];
 static MOMENT: Kernel = Kernel { name: "unfactored", source: SOURCE, entry: "moment" };
 static APPLY: Kernel = Kernel { name: "unfactored", source: SOURCE, entry: "apply" };
 static APPLY_WITH_MOMENTUM: Kernel =

@@ -1,5 +1,5 @@
-// `beta_or_epsilon`: what momentum keeps, or what is added to squares.
-struct Params { shape: Layout, r: Reduction, elements: u32, beta_or_epsilon: f32, skip_nan: u32 }
+// `beta`: what momentum keeps; for `moment`, what is added to squares.
+struct Params { shape: Layout, r: Reduction, elements: u32, beta: f32, skip_nan: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(2) var<storage, read> gradients: array<f32>;
 // Learning rate, decay, 1 - decay, weight decay.
@@ -27,7 +27,7 @@ fn moment(
         let gradient = gradients[element];
         let scaled = gradient * scale[0];
         let old = moments_of[element];
-        let value = scalars[1] * old + scalars[2] * (scaled * scaled + p.beta_or_epsilon);
+        let value = scalars[1] * old + scalars[2] * (scaled * scaled + p.beta);
         moments_of[element] = unless_nan(value, old, p.skip_nan);
         let step = gradient * inverseSqrt(value);
         sum += step * step;
@@ -42,32 +42,4 @@ fn moment(
 
 fn update_of(i: u32) -> f32 {
     return step_sizes[place(p.shape, i).z] * (gradients[i] * inverseSqrt(moments[i]));
-}
-
-@compute @workgroup_size(64)
-fn apply(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let i = linear_index(group, groups, local, 64u);
-    if i < p.elements {
-        let old = parameters[i];
-        parameters[i] = unless_nan((1.0 - scalars[3]) * old - update_of(i), old, p.skip_nan);
-    }
-}
-
-@compute @workgroup_size(64)
-fn apply_with_momentum(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let i = linear_index(group, groups, local, 64u);
-    if i < p.elements {
-        let old = parameters[i];
-        let momentum = p.beta_or_epsilon * momenta[i] + (1.0 - p.beta_or_epsilon) * update_of(i);
-        momenta[i] = unless_nan(momentum, momenta[i], p.skip_nan);
-        parameters[i] = unless_nan((1.0 - scalars[3]) * old - momentum, old, p.skip_nan);
-    }
 }
