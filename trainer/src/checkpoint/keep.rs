@@ -19,9 +19,10 @@ pub struct Keep {
 }
 
 /// What makes a checkpoint the best.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Best {
-    /// A metric in its state.
+    /// A metric in its state: name of an evaluation and of one of its metrics, as `validation/loss`.
     pub metric: String,
     /// Whether less or more of it is better.
     pub mode: Mode,

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use seqio::{Dataset, DatasetError, DefinitionError, Split, Task, nearest, quoted};
 
 use crate::config::data::converter;
-use crate::config::{OrderName, RestoreWhat, RunFile};
+use crate::config::{OrderName, RunFile};
 use crate::model::{Architecture, ModelError};
 use crate::optimizer::OptimizerError;
-use crate::train::{BaseMetrics, Schedule, ScheduleError};
+use crate::train::{BaseMetrics, Schedule, ScheduleError, What};
 
 /// Mistakes as they are found, each at its key.
 struct Mistakes<'a> {
@@ -148,7 +148,7 @@ impl RunFile {
             }
         }
         if let Some(restore) = &config.restore
-            && restore.what == RestoreWhat::All
+            && restore.what == What::All
             && !restore.rules.is_empty()
         {
             mistakes.hinted(

@@ -16,9 +16,10 @@ mod tests {
     use serde::forward_to_deserialize_any;
 
     use super::*;
+    use crate::checkpoint::Best;
     use crate::config::{
-        BestConfig, CheckpointConfig, DataConfig, DeviceConfig, EvalConfig, EvalTask, RestoreConfig,
-        RestoreRule, RunFile, RunFolder, TrainConfig,
+        CheckpointConfig, DataConfig, DeviceConfig, EvalConfig, EvalTask, RestoreConfig, RestoreRule,
+        RunFile, RunFolder, TrainConfig,
     };
     use crate::model::ModelConfig;
     use crate::optimizer::{AdafactorConfig, AdamWConfig};
@@ -117,7 +118,7 @@ mod tests {
         }
         check(&["schedule"], keys::<ScheduleConfig>(), &[]);
         check(&["checkpoint"], keys::<CheckpointConfig>(), &[]);
-        check(&["checkpoint", "best"], keys::<BestConfig>(), &[]);
+        check(&["checkpoint", "best"], keys::<Best>(), &[]);
         check(&["restore"], keys::<RestoreConfig>(), &[]);
         check(&["restore", "rules"], keys::<RestoreRule>(), &[]);
         check(&["eval"], keys::<EvalConfig>(), &[]);

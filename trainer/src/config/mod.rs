@@ -32,8 +32,7 @@ pub use self::example::example;
 pub use self::folder::{EnteredFolder, FolderError};
 pub use self::read::RunFile;
 pub use self::run::{
-    BestConfig, CheckpointConfig, EvalConfig, EvalTask, KeepNewest, RestoreConfig, RestoreRule, RestoreWhat,
-    RunFolder,
+    CheckpointConfig, EvalConfig, EvalTask, KeepNewest, RestoreConfig, RestoreRule, RunFolder,
 };
 pub use self::train::TrainConfig;
 use crate::model::ModelConfig;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::checkpoint::{Assignment, Best, CheckpointError, Keep, Mode};
+use crate::checkpoint::{Assignment, Best, CheckpointError, Keep};
 use crate::train::{RestoreFrom, What};
 
 /// When checkpoints are written, and which stay.
@@ -21,7 +21,7 @@ pub struct CheckpointConfig {
     pub keep: KeepNewest,
     /// The one that stays besides, however old.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub best: Option<BestConfig>,
+    pub best: Option<Best>,
 }
 
 fn every() -> u64 {
@@ -37,8 +37,7 @@ impl Default for CheckpointConfig {
 impl CheckpointConfig {
     /// Which checkpoints stay.
     pub fn rules(&self) -> Keep {
-        let best = self.best.clone().map(|BestConfig { metric, mode }| Best { metric, mode });
-        Keep { newest: self.keep.0, best }
+        Keep { newest: self.keep.0, best: self.best.clone() }
     }
 }
 
@@ -91,16 +90,6 @@ impl Visitor<'_> for KeepVisitor {
     }
 }
 
-/// Which checkpoint is the best.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BestConfig {
-    /// Name of an evaluation and of one of its metrics, as `validation/loss`.
-    pub metric: String,
-    /// Whether less or more is better.
-    pub mode: Mode,
-}
-
 /// What a new run begins with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,7 +98,7 @@ pub struct RestoreConfig {
     pub from: PathBuf,
     /// What of it.
     #[serde(default)]
-    pub what: RestoreWhat,
+    pub what: What,
     /// Where parameters come from that have another name there; the first that fits counts.
     #[serde(default)]
     pub rules: Vec<RestoreRule>,
@@ -118,28 +107,13 @@ pub struct RestoreConfig {
 impl RestoreConfig {
     /// What the trainer begins with.
     pub fn restore_from(&self) -> Result<RestoreFrom, CheckpointError> {
-        let what = match self.what {
-            RestoreWhat::All => What::All,
-            RestoreWhat::Parameters => What::Parameters,
-        };
-        Ok(RestoreFrom { path: self.from.clone(), what, rules: self.assignment()? })
+        Ok(RestoreFrom { path: self.from.clone(), what: self.what, rules: self.assignment()? })
     }
 
     /// Where each parameter comes from.
     pub fn assignment(&self) -> Result<Assignment, CheckpointError> {
         Assignment::new(self.rules.iter().map(|rule| (&rule.parameters, rule.from.as_ref())))
     }
-}
-
-/// What of a checkpoint is taken over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RestoreWhat {
-    /// Parameters, the optimizer's state, the step, the place in the data.
-    #[default]
-    All,
-    /// Parameters alone: the run begins at step 0.
-    Parameters,
 }
 
 /// Where parameters come from that have another name in the checkpoint.

@@ -42,7 +42,7 @@ pub enum AdapterError {
     #[error("this machine shows no adapter to wgpu")]
     None,
     /// None of that name or number.
-    #[error("no adapter is called `{wanted}`; there are {}", listed(found))]
+    #[error("no adapter is called `{wanted}`; there are {}", found.join(", "))]
     NotFound {
         /// What was asked for.
         wanted: String,
@@ -203,8 +203,4 @@ impl fmt::Display for AdapterInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}, {})", self.name, self.backend, self.driver)
     }
-}
-
-fn listed(names: &[String]) -> String {
-    names.join(", ")
 }

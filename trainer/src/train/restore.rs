@@ -2,13 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::checkpoint::{self, Assignment, Checkpoint, CheckpointError, T5xCheckpoint, TensorSource};
 use crate::train::{BatchSource, TrainError, Trainer};
 
 /// What of another run's checkpoint is taken over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum What {
     /// Parameters, the optimizer's state, the step, and the place in the data if it is the same stream.
+    #[default]
     All,
     /// Parameters alone: the run begins at step 0.
     Parameters,
