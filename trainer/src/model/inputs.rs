@@ -4,6 +4,7 @@
 //! decoder_input_tokens, decoder_segment_ids, …   ->   decoder/ids, decoder/order, decoder/starts, decoder/groups, …
 //! ```
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -104,21 +105,16 @@ pub(crate) fn token_inputs(
     })
 }
 
-/// What a program takes of these rows of a batch, but for loss weights and the dropout key.
-pub fn host_inputs(
-    config: &ModelConfig,
-    shape: InputShape,
-    batch: &Batch,
-    rows: Range<usize>,
-) -> Result<HostInputs, InputError> {
+/// What a program takes of a batch of its shape, but for loss weights and the dropout key.
+pub fn host_inputs(config: &ModelConfig, shape: InputShape, batch: &Batch) -> Result<HostInputs, InputError> {
     let mut inputs = HostInputs::new();
     if config.architecture == Architecture::EncoderDecoder {
-        let ids = ints(batch, "encoder_input_tokens", shape.encoder_length, &rows)?;
-        let groups = groups(batch, ids, "encoder_segment_ids", shape.encoder_length, &rows)?;
+        let ids = ints(batch, "encoder_input_tokens", shape.encoder_length)?;
+        let groups = groups(batch, ids, "encoder_segment_ids", shape.encoder_length)?;
         put_tokens(&mut inputs, config, "encoder", "encoder_input_tokens", ids, groups)?;
     }
     let length = shape.decoder_length;
-    let targets = ints(batch, "decoder_target_tokens", length, &rows)?;
+    let targets = ints(batch, "decoder_target_tokens", length)?;
     if let Some(place) =
         targets.iter().position(|id| !(0..config.vocab_size as i64).contains(&i64::from(*id)))
     {
@@ -126,19 +122,22 @@ pub fn host_inputs(
         return Err(InputError::Token { feature: "decoder_target_tokens", source });
     }
     // Padding is judged by targets: the first input of a row is 0 too (T5X `make_decoder_mask`).
-    let groups = groups(batch, targets, "decoder_segment_ids", length, &rows)?;
-    let ids = ints(batch, "decoder_input_tokens", length, &rows)?;
+    let groups = groups(batch, targets, "decoder_segment_ids", length)?;
+    let ids = ints(batch, "decoder_input_tokens", length)?;
     put_tokens(&mut inputs, config, "decoder", "decoder_input_tokens", ids, groups)?;
     if config.inputs_bidirectional_attention {
-        let prefix = ints(batch, "decoder_causal_attention", length, &rows)?;
+        let prefix = ints(batch, "decoder_causal_attention", length)?;
         inputs.insert("decoder/prefix".to_owned(), HostTensor::I32(prefix.to_vec()));
     }
     inputs.insert("targets".to_owned(), HostTensor::I32(targets.to_vec()));
     Ok(inputs)
 }
 
-/// Some rows of a batch.
-pub(crate) fn part(batch: &Batch, rows: &Range<usize>) -> Batch {
+/// Some rows of a batch; of all of them no copy is made.
+pub(crate) fn part(batch: &Batch, rows: Range<usize>) -> Cow<'_, Batch> {
+    if rows == (0..batch.num_rows) {
+        return Cow::Borrowed(batch);
+    }
     let cut = |array: &Array| {
         let width = array.length.max(1);
         let elements = rows.start * width..rows.end * width;
@@ -148,12 +147,12 @@ pub(crate) fn part(batch: &Batch, rows: &Range<usize>) -> Batch {
         };
         Array { name: array.name.clone(), length: array.length, values }
     };
-    Batch {
+    Cow::Owned(Batch {
         step: batch.step,
         first_row: batch.first_row + rows.start as u64,
         num_rows: rows.len(),
         arrays: batch.arrays.iter().map(cut).collect(),
-    }
+    })
 }
 
 fn put_tokens(
@@ -177,12 +176,11 @@ fn groups(
     tokens: &[i32],
     segments: &'static str,
     length: usize,
-    rows: &Range<usize>,
 ) -> Result<Vec<i32>, InputError> {
     if batch.arrays.iter().all(|array| array.name != segments) {
         return Ok(tokens.iter().map(|token| i32::from(*token > 0)).collect());
     }
-    let segments = ints(batch, segments, length, rows)?;
+    let segments = ints(batch, segments, length)?;
     Ok(tokens.iter().zip(segments).map(|(token, segment)| if *token > 0 { *segment } else { 0 }).collect())
 }
 
@@ -192,32 +190,30 @@ fn array<'a>(batch: &'a Batch, feature: &'static str) -> Result<&'a Array, Input
     array.ok_or_else(|| InputError::Missing { feature, found: found() })
 }
 
-/// Some rows of an integer feature.
+/// An integer feature.
 pub(crate) fn ints<'a>(
     batch: &'a Batch,
     feature: &'static str,
     length: usize,
-    rows: &Range<usize>,
 ) -> Result<&'a [i32], InputError> {
     let array = array(batch, feature)?;
     check_length(array, feature, length)?;
     match &array.values {
-        Values::I32(values) => Ok(&values[rows.start * length..rows.end * length]),
+        Values::I32(values) => Ok(values),
         Values::F32(_) => Err(InputError::WrongKind { feature, wanted: "integers" }),
     }
 }
 
-/// Some rows of a feature of floats.
+/// A feature of floats.
 pub(crate) fn floats<'a>(
     batch: &'a Batch,
     feature: &'static str,
     length: usize,
-    rows: &Range<usize>,
 ) -> Result<&'a [f32], InputError> {
     let array = array(batch, feature)?;
     check_length(array, feature, length)?;
     match &array.values {
-        Values::F32(values) => Ok(&values[rows.start * length..rows.end * length]),
+        Values::F32(values) => Ok(values),
         Values::I32(_) => Err(InputError::WrongKind { feature, wanted: "floats" }),
     }
 }

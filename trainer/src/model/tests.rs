@@ -80,7 +80,7 @@ fn forward(case: &str, batch_name: &str, config: &ModelConfig, target: Target) -
     for (spec, id) in specs.iter().zip(ids) {
         engine.write(&stores, id, &HostTensor::F32(weights[&spec.name].1.clone())).unwrap();
     }
-    let inputs = host_inputs(&config, shape, &batch, 0..shape.rows).unwrap();
+    let inputs = host_inputs(&config, shape, &batch).unwrap();
     let found = engine.run(ProgramId(0), |name| inputs.get(name)).unwrap();
     names.into_iter().map(|(name, _)| name).zip(found).collect()
 }

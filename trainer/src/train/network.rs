@@ -41,11 +41,10 @@ pub(crate) const DROPOUT_KEY: &str = "dropout_key";
 
 /// The targets of all rows of a batch.
 pub(crate) fn targets_of(batch: &Batch, length: usize) -> Result<Targets<'_>, InputError> {
-    let rows = 0..batch.num_rows;
-    let ids = |feature| ints(batch, feature, length, &rows);
+    let ids = |feature| ints(batch, feature, length);
     let has = |feature: &str| batch.arrays.iter().any(|array| array.name == feature);
     let weights = match has("decoder_loss_weights") {
-        true => Some(floats(batch, "decoder_loss_weights", length, &rows)?),
+        true => Some(floats(batch, "decoder_loss_weights", length)?),
         false => None,
     };
     let packing = match has("decoder_segment_ids") && has("decoder_positions") {

@@ -62,7 +62,7 @@ fn gradients(
     for (spec, id) in &network.parameters {
         engine.write(&stores, *id, &HostTensor::F32(weights[&spec.name].1.clone())).unwrap();
     }
-    let mut inputs = host_inputs(&network.config, shape, batch, 0..shape.rows).unwrap();
+    let mut inputs = host_inputs(&network.config, shape, batch).unwrap();
     let targets = targets_of(batch, shape.decoder_length).unwrap();
     let (token_weights, factor) = targets.weights_and_factor(objective.normalizing).unwrap();
     let divided = token_weights.iter().map(|weight| weight / factor).collect();

@@ -7,7 +7,6 @@
 //! Between gradients and update the host looks whether the numbers are finite, so that nothing is learnt from a step
 //! that is not.
 
-use std::ops::Range;
 use std::rc::Rc;
 
 use seqio::Batch;
@@ -216,14 +215,14 @@ impl Trainer {
         }
         let mut metrics = BaseMetrics::default();
         let mut squares = 0.0;
-        for part in 0..parts {
-            let rows = part * self.shape.rows..(part + 1) * self.shape.rows;
-            let (mut inputs, of_part, weights, factor) = self.inputs(batch, rows)?;
-            inputs.insert(FRESH.to_owned(), HostTensor::I32(vec![i32::from(part == 0)]));
-            let key = Key::new(self.config.seed).fold_in(self.step as u32).fold_in(part as u32).0;
+        for number in 0..parts {
+            let rows = part(batch, number * self.shape.rows..(number + 1) * self.shape.rows);
+            let (mut inputs, weights, factor) = self.inputs(&rows)?;
+            inputs.insert(FRESH.to_owned(), HostTensor::I32(vec![i32::from(number == 0)]));
+            let key = Key::new(self.config.seed).fold_in(self.step as u32).fold_in(number as u32).0;
             inputs.insert(DROPOUT_KEY.to_owned(), HostTensor::I32(key.map(|word| word as i32).to_vec()));
             let results = self.engine.run(GRADIENTS, |name| inputs.get(name))?;
-            metrics.add(&BaseMetrics::new(&of_part, &weights, sums(&results)).divided_by(factor));
+            metrics.add(&BaseMetrics::new(&rows, &weights, sums(&results)).divided_by(factor));
             squares = f64::from(results[3][0]);
         }
         let learning_rate = self.config.schedule.learning_rate(self.step);
@@ -240,28 +239,24 @@ impl Trainer {
     pub fn evaluate(&mut self, batch: &Batch, sums_so_far: &mut BaseMetrics) -> Result<(), TrainError> {
         let mut first = 0;
         while first + self.shape.rows <= batch.num_rows {
-            let (inputs, of_part, weights, factor) = self.inputs(batch, first..first + self.shape.rows)?;
+            let rows = part(batch, first..first + self.shape.rows);
+            let (inputs, weights, factor) = self.inputs(&rows)?;
             let results = self.engine.run(EVALUATE, |name| inputs.get(name))?;
-            sums_so_far.add(&BaseMetrics::new(&of_part, &weights, sums(&results)).divided_by(factor));
+            sums_so_far.add(&BaseMetrics::new(&rows, &weights, sums(&results)).divided_by(factor));
             first += self.shape.rows;
         }
         Ok(())
     }
 
-    /// Inputs of some rows, these rows as a batch, their weights, and the factor that the loss is divided by.
-    fn inputs(
-        &self,
-        batch: &Batch,
-        rows: Range<usize>,
-    ) -> Result<(HostInputs, Batch, Vec<f32>, f32), TrainError> {
-        let mut inputs = host_inputs(&self.config.model, self.shape, batch, rows.clone())?;
-        let part = part(batch, &rows);
-        let targets = targets_of(&part, self.shape.decoder_length)?;
+    /// Inputs of a part of a batch, the weights of its tokens, and the factor that its loss is divided by.
+    fn inputs(&self, part: &Batch) -> Result<(HostInputs, Vec<f32>, f32), TrainError> {
+        let mut inputs = host_inputs(&self.config.model, self.shape, part)?;
+        let targets = targets_of(part, self.shape.decoder_length)?;
         let (weights, factor) = targets.weights_and_factor(self.config.objective.normalizing)?;
         // Without any weight there is nothing to divide, and the loss is 0.
         let divided = weights.iter().map(|weight| if factor > 0.0 { weight / factor } else { 0.0 });
         inputs.insert(WEIGHTS.to_owned(), HostTensor::F32(divided.collect()));
-        Ok((inputs, part, weights, factor))
+        Ok((inputs, weights, factor))
     }
 }
 
