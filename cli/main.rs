@@ -7,6 +7,7 @@ mod duplicates;
 mod format;
 mod histogram;
 mod interrupt;
+mod mesh_report;
 mod measure;
 mod model_row;
 mod output;

@@ -13,8 +13,9 @@ use seqio_trainer::train::{
 };
 
 use crate::args::TrainArgs;
-use crate::format::{bytes, count, counted, percent};
+use crate::format::{count, counted, percent};
 use crate::interrupt::Interrupt;
+use crate::mesh_report;
 use crate::output::{Align, Notes, Out, Table};
 use crate::report::{Interrupted, WithHint as _, hinted};
 use crate::run_data::{RunData, RunOpener};
@@ -40,25 +41,28 @@ pub(crate) fn run(session: &Session, args: &TrainArgs, out: &mut Out) -> anyhow:
         RunOpener { file: &file, session: &session, build: &args.build, interrupt: &interrupt, notes };
 
     // What can be refused without the data is refused before caches are built.
-    let plan = TrainerPlan::new(config.trainer()?, config.input_shape()?).map_err(told)?;
-    let (target, place) = config.device.open().map_err(|error| {
+    let (mesh, partitioning) = config.ranks().map_err(anyhow::Error::msg)?;
+    let plan = TrainerPlan::on_mesh(config.trainer()?, config.input_shape()?, mesh, partitioning).map_err(told)?;
+    let ranks = config.open_ranks(mesh.ranks()).map_err(|error| {
         let hint = error.hint();
         hinted(error, Some(hint))
     })?;
-    plan.check_memory(&target).map_err(told)?;
+    let (targets, places): (Vec<Target>, Vec<String>) =
+        ranks.into_iter().map(|rank| (rank.target, rank.place)).unzip();
+    plan.check_memory(&targets).map_err(told)?;
     config.differences_in_folder().map_err(not_its_folder)?;
     if args.dry_run {
         interrupt.release();
         let data = opener.check()?;
-        return describe(config, &plan, &place, data.as_ref(), out);
+        return describe(config, &plan, &places, data.as_ref(), out);
     }
     let data = opener.open()?;
     let (_entered, differences) = config.enter_folder().map_err(not_its_folder)?;
     for difference in differences {
         notes.note(format!("changed since the run began: {difference}"));
     }
-    notes.note(format!("training on {place}, in `{}`", config.run.dir.display()));
-    let ended = train(config, args, plan, target, &data, &interrupt, out)?;
+    notes.note(format!("training on {}, in `{}`", mesh_report::places(mesh, &places), config.run.dir.display()));
+    let ended = train(config, args, plan, targets, &data, &interrupt, out)?;
     finish(config, &ended, path, out)
 }
 
@@ -67,13 +71,13 @@ fn train(
     config: &RunConfig,
     args: &TrainArgs,
     plan: TrainerPlan,
-    target: Target,
+    targets: Vec<Target>,
     data: &RunData,
     interrupt: &Interrupt,
     out: &mut Out,
 ) -> anyhow::Result<Ended> {
     let (notes, folder) = (out.notes(), config.run.dir.as_path());
-    let mut trainer = Trainer::new(plan, target).map_err(told)?;
+    let mut trainer = Trainer::on(plan, targets).map_err(told)?;
     let mut source = data.train.source().map_err(TrainError::Data)?;
     let from = config.restore.as_ref().map(RestoreConfig::restore_from).transpose()?;
     let beginning = trainer.begin(folder, from.as_ref(), &mut source).map_err(told)?;
@@ -212,7 +216,7 @@ fn finish(config: &RunConfig, ended: &Ended, file: &Path, out: &mut Out) -> anyh
 fn describe(
     config: &RunConfig,
     plan: &TrainerPlan,
-    place: &str,
+    places: &[String],
     data: Option<&RunData>,
     out: &mut Out,
 ) -> anyhow::Result<()> {
@@ -222,7 +226,8 @@ fn describe(
         Some(step) => format!("goes on at step {} of {}", count(step), count(config.train.steps)),
         None => format!("a new run of {}", counted(config.train.steps, "step")),
     };
-    let tensors = plan.network().parameters.len() as u64;
+    let first = &plan.ranks()[0];
+    let tensors = first.network().parameters.len() as u64;
     let parameters = count(config.model.parameter_count()?);
     let lengths =
         config.data.lengths.iter().map(|(feature, length)| format!("{feature} {}", count(*length as u64)));
@@ -230,9 +235,7 @@ fn describe(
     let examples = data
         .map_or(String::new(), |data| format!(", {}", counted(data.train.dataset.num_examples(), "example")));
     let rows = counted(config.data.batch_size, "row");
-    let [of_parameters, of_gradients, of_state] = plan.stored_bytes().map(bytes);
-    let needs = plan.needs();
-    let [step, update] = plan.operations().map(|operations| count(operations as u64));
+    let [step, update] = first.operations().map(|operations| count(operations as u64));
 
     let mut table = Table::new([("", Align::Left), ("", Align::Left)]);
     let mut line = |name: &str, words: String| table.row([name.to_owned(), words]);
@@ -240,19 +243,18 @@ fn describe(
     line("model", format!("{parameters} parameters in {}", counted(tensors, "tensor")));
     line("data", format!("task `{}`, split `{}`{examples}", config.data.task, config.data.split));
     line("batches", format!("{rows}, tokens of a row: {lengths}"));
-    line("device", place.to_owned());
-    line(
-        "memory",
-        format!(
-            "{}: parameters {of_parameters}, gradients {of_gradients}, optimizer {of_state}, activations {}, batches {}",
-            bytes(needs.total()),
-            bytes(needs.working),
-            bytes(needs.inputs)
-        ),
-    );
+    if let [place] = places {
+        line("device", place.clone());
+        line("memory", mesh_report::memory(first));
+    } else {
+        line("mesh", plan.mesh().to_string());
+    }
     line("operations", format!("{step} a microbatch, {update} an update"));
     let paint = out.paint;
     table.write(out, paint, 0)?;
+    if places.len() > 1 {
+        mesh_report::write(plan, places, out)?;
+    }
     Ok(write!(out, "\n{}", config.to_toml())?)
 }
 

@@ -3,6 +3,7 @@
 use crate::cpu::CpuEngine;
 use crate::gpu::{Device, GpuEngine};
 use crate::host::HostTensor;
+use crate::mesh::{Rank, Stopped};
 use crate::program::Program;
 use crate::shape::Spec;
 use crate::store::{StoreId, Stores};
@@ -55,6 +56,15 @@ pub enum EngineError {
         /// The adapter.
         adapter: String,
     },
+    /// Another rank ended, or what ranks do together failed.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// A program of several ranks without the others.
+    #[error("`{name}` takes what other ranks have, and there are none")]
+    NoRanks {
+        /// What it makes.
+        name: String,
+    },
     /// The host handed over the wrong thing.
     #[error("`{name}` is {wanted}, but {found} were handed over")]
     WrongInput {
@@ -100,8 +110,18 @@ impl Engine {
     /// Runs a program. `input` gives what it asks for by name.
     pub fn run<'a>(
         &mut self,
+        program: ProgramId,
+        input: impl Fn(&str) -> Option<&'a HostTensor>,
+    ) -> Result<Vec<Vec<f32>>, EngineError> {
+        self.run_with(program, input, None)
+    }
+
+    /// The same as one of several ranks.
+    pub fn run_with<'a>(
+        &mut self,
         ProgramId(program): ProgramId,
         input: impl Fn(&str) -> Option<&'a HostTensor>,
+        rank: Option<&mut Rank>,
     ) -> Result<Vec<Vec<f32>>, EngineError> {
         let wanted = match self {
             Self::Cpu(engine) => engine.program(program).inputs(),
@@ -112,8 +132,8 @@ impl Engine {
             inputs.push(check(&wanted.name, &wanted.spec, input(&wanted.name))?);
         }
         match self {
-            Self::Cpu(engine) => Ok(engine.run(program, &inputs)),
-            Self::Gpu(engine) => engine.run(program, &inputs),
+            Self::Cpu(engine) => engine.run(program, &inputs, rank),
+            Self::Gpu(engine) => engine.run(program, &inputs, rank),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use crate::cpu::CpuArgs;
 use crate::gpu::GpuArgs;
+use crate::ops::Exchange;
 use crate::shape::Spec;
 use crate::tape::{Recorded, Tape, TapeError, Var};
 
@@ -25,6 +26,11 @@ pub trait Op: Debug + Send + Sync {
     /// changed for good, any other is copied first if somebody still needs it.
     fn overwrites(&self) -> &[usize] {
         &[]
+    }
+
+    /// What ranks do together to make the outputs of the inputs. Then there is nothing for `cpu` and `gpu` to do.
+    fn exchange(&self) -> Option<&Exchange> {
+        None
     }
 
     /// Computes the outputs on the host. Everything in an output is written, or was there as its overwritten input.

@@ -3,10 +3,11 @@
 use std::num::NonZeroUsize;
 
 use crate::config::data::converter;
-use crate::config::{AdapterName, DeviceConfig, RunConfig};
-use crate::engine::Target;
-use crate::gpu::{AdapterError, Device};
+use crate::config::{DeviceConfig, RankTarget, RunConfig};
+use crate::gpu::AdapterError;
+use crate::mesh::Mesh;
 use crate::model::InputShape;
+use crate::partition::Partitioning;
 use crate::train::{Schedule, ScheduleError, Schedules, TrainerConfig};
 
 impl RunConfig {
@@ -48,19 +49,22 @@ impl RunConfig {
     }
 }
 
-impl DeviceConfig {
-    /// Opens what it names, and says in words what that is.
-    pub fn open(&self) -> Result<(Target, String), AdapterError> {
-        if self.adapter != AdapterName::Cpu {
-            let device = Device::open(&self.adapter.to_string())?;
-            let words = device.info().to_string();
-            return Ok((Target::Gpu(device), words));
+impl RunConfig {
+    /// Ranks and how tensors are spread over them, or what is wrong with `[mesh]`.
+    pub fn ranks(&self) -> Result<(Mesh, Partitioning), String> {
+        match &self.mesh {
+            Some(mesh) => Ok((mesh.mesh()?, mesh.partitioning())),
+            None => Ok((Mesh::default(), Partitioning::default())),
         }
-        let threads = self.threads();
-        let ending = if threads == 1 { "" } else { "s" };
-        Ok((Target::Cpu { threads }, format!("cpu, {threads} thread{ending}")))
     }
 
+    /// Opens what each of so many ranks runs on.
+    pub fn open_ranks(&self, ranks: usize) -> Result<Vec<RankTarget>, AdapterError> {
+        self.mesh.clone().unwrap_or_default().open(&self.device, ranks)
+    }
+}
+
+impl DeviceConfig {
     /// Threads of the host.
     pub fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);

@@ -6,8 +6,10 @@ use seqio::{Dataset, DatasetError, DefinitionError, Split, Task, nearest, quoted
 
 use crate::config::data::converter;
 use crate::config::{OrderName, RunFile};
+use crate::mesh::{Mesh, MeshAxis};
 use crate::model::{Architecture, ModelError};
 use crate::optimizer::OptimizerError;
+use crate::partition::Placement;
 use crate::train::{BaseMetrics, Schedule, ScheduleError, What};
 
 /// Mistakes as they are found, each at its key.
@@ -59,6 +61,7 @@ impl RunFile {
         self.check_model(&mut mistakes);
         self.check_data(&mut mistakes);
         self.check_train(&mut mistakes);
+        self.check_mesh(&mut mistakes);
         self.check_rest(&mut mistakes);
         mistakes.found
     }
@@ -122,6 +125,33 @@ impl RunFile {
         mistakes.share(&["train", "label_smoothing"], train.label_smoothing);
         if !(train.z_loss >= 0.0 && train.z_loss.is_finite()) {
             mistakes.add(&["train", "z_loss"], format!("`z_loss` is {}; it must be 0 or more", train.z_loss));
+        }
+    }
+
+    fn check_mesh(&self, mistakes: &mut Mistakes<'_>) {
+        let Some(config) = &self.config.mesh else { return };
+        if config.adapters.as_ref().is_some_and(Vec::is_empty) {
+            mistakes.add(&["mesh", "adapters"], "`adapters` names none; leave it out for those of `[device]`");
+        }
+        // Without sizes the machine decides, when the run begins.
+        let (data, model) = (config.data.unwrap_or(1), config.model.unwrap_or(1));
+        let mesh = match Mesh::new(data, model) {
+            Ok(mesh) => mesh,
+            Err(error) => return mistakes.add(&["mesh", if data == 0 { "data" } else { "model" }], error),
+        };
+        let placement = Placement { mesh, rank: 0, partitioning: config.partitioning() };
+        if let Err(error) = placement.check(&self.config.model) {
+            mistakes.add(&["mesh", if error.axis == MeshAxis::Data { "data" } else { "model" }], error.to_string());
+        }
+        let (rows, parts) = (self.config.data.batch_size, self.config.train.microbatches.max(1));
+        let of_part = rows / parts;
+        if rows.is_multiple_of(parts) && !of_part.is_multiple_of(data as u64) {
+            let fits = of_part.next_multiple_of(data as u64) * parts;
+            mistakes.hinted(
+                &["mesh", "data"],
+                format!("{data} ranks of the data axis cannot share {of_part} rows of a microbatch evenly"),
+                format!("`batch_size = {fits}` in `[data]` would fit"),
+            );
         }
     }
 

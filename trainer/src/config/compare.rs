@@ -14,7 +14,7 @@ use crate::config::RunConfig;
 
 /// Settings, or tables of them, that a run may be continued with whatever they are: they change no step's numbers.
 /// Which data are behind names and paths is known by their own fingerprints.
-const FREE: [&str; 13] = [
+const FREE: [&str; 14] = [
     "model.recompute",
     "data.files",
     "data.cache_dir",
@@ -28,6 +28,8 @@ const FREE: [&str; 13] = [
     "restore",
     "eval",
     "device",
+    // It changes numbers by what float32 sums in another order.
+    "mesh",
     "run",
 ];
 

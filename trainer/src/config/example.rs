@@ -18,8 +18,8 @@ mod tests {
     use super::*;
     use crate::checkpoint::Best;
     use crate::config::{
-        CheckpointConfig, DataConfig, DeviceConfig, EvalConfig, EvalTask, RestoreConfig, RestoreRule,
-        RunFile, RunFolder, TrainConfig,
+        CheckpointConfig, DataConfig, DeviceConfig, EvalConfig, EvalTask, MeshConfig, RestoreConfig,
+        RestoreRule, RunFile, RunFolder, TrainConfig,
     };
     use crate::model::ModelConfig;
     use crate::optimizer::{AdafactorConfig, AdamWConfig};
@@ -125,6 +125,7 @@ mod tests {
         // Said in its comment.
         check(&["eval", "tasks"], keys::<EvalTask>(), &["name"]);
         check(&["device"], keys::<DeviceConfig>(), &[]);
+        check(&["mesh"], keys::<MeshConfig>(), &[]);
         check(&["run"], keys::<RunFolder>(), &[]);
     }
 }

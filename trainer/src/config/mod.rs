@@ -17,6 +17,7 @@ mod data;
 mod device;
 mod example;
 mod folder;
+mod mesh;
 mod optimizer;
 mod read;
 mod run;
@@ -30,6 +31,7 @@ pub use self::data::{DataConfig, Epochs, OrderName};
 pub use self::device::{AdapterName, DeviceConfig};
 pub use self::example::example;
 pub use self::folder::{EnteredFolder, FolderError};
+pub use self::mesh::{MeshConfig, RankTarget};
 pub use self::read::RunFile;
 pub use self::run::{
     CheckpointConfig, EvalConfig, EvalTask, KeepNewest, RestoreConfig, RestoreRule, RunFolder,
@@ -62,6 +64,9 @@ pub struct RunConfig {
     pub eval: Option<EvalConfig>,
     /// What it computes on.
     pub device: DeviceConfig,
+    /// Over which ranks it is spread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mesh: Option<MeshConfig>,
     /// Where it goes.
     pub run: RunFolder,
 }

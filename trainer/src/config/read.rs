@@ -9,8 +9,8 @@ use crate::config::{RunConfig, optimizer};
 use crate::model::{ModelConfig, ModelError, PRESETS, preset};
 
 /// The tables of a run file; those that must be there first.
-const TABLES: [&str; 10] =
-    ["model", "data", "train", "run", "optimizer", "schedule", "checkpoint", "restore", "eval", "device"];
+const TABLES: [&str; 11] =
+    ["model", "data", "train", "run", "optimizer", "schedule", "checkpoint", "restore", "eval", "device", "mesh"];
 
 /// What stands for the text of the command line in messages.
 const SET: &str = "--set";
@@ -126,6 +126,7 @@ fn decode(document: &TomlDocument, errors: &mut Vec<DefinitionError>) -> Option<
     let restore = optional(document, "restore", errors);
     let eval = optional(document, "eval", errors);
     let device = keep(document.decode(&["device"]), errors);
+    let mesh = optional(document, "mesh", errors);
     let run = table(document, "run", errors);
     Some(RunConfig {
         model: model?,
@@ -137,6 +138,7 @@ fn decode(document: &TomlDocument, errors: &mut Vec<DefinitionError>) -> Option<
         restore: restore?,
         eval: eval?,
         device: device?,
+        mesh: mesh?,
         run: run?,
     })
 }

@@ -5,6 +5,7 @@ use std::mem::take;
 use crate::cpu::CpuArgs;
 use crate::engine::EngineError;
 use crate::host::HostTensor;
+use crate::mesh::{HostTensors, Rank, SpanKind};
 use crate::program::{Place, Program, Step};
 use crate::shape::Spec;
 use crate::store::{StoreId, Stores};
@@ -65,15 +66,36 @@ impl CpuEngine {
         &self.programs[program].program
     }
 
-    pub(crate) fn run(&mut self, program: usize, inputs: &[&HostTensor]) -> Vec<Vec<f32>> {
+    pub(crate) fn run(
+        &mut self,
+        program: usize,
+        inputs: &[&HostTensor],
+        mut rank: Option<&mut Rank>,
+    ) -> Result<Vec<Vec<f32>>, EngineError> {
         let Self { pool, stores, programs, slots } = self;
         let Prepared { program, inputs: held, constants } = &mut programs[program];
         for (place, values) in held.iter_mut().zip(inputs) {
             place.copy_from_slice(values.as_f32_bits());
         }
         let mut memory = Memory { stores, inputs: held, constants, slots };
-        pool.install(|| program.steps.iter().for_each(|step| memory.perform(step)));
-        program.results.iter().map(|(place, spec)| memory.at(*place, spec).to_vec()).collect()
+        let mut steps = &program.steps[..];
+        while !steps.is_empty() {
+            let local = steps.iter().position(|step| step.exchange.is_some()).unwrap_or(steps.len());
+            let (now, later) = steps.split_at(local);
+            let start = rank.as_ref().map_or(0.0, |rank| rank.now());
+            pool.install(|| now.iter().for_each(|step| memory.perform(step)));
+            if let (Some(rank), Some(first)) = (rank.as_deref_mut(), now.first()) {
+                rank.span(&first.name, SpanKind::Compute, start, rank.now());
+            }
+            steps = match later.split_first() {
+                Some((step, rest)) => {
+                    memory.exchange(step, rank.as_deref_mut())?;
+                    rest
+                }
+                None => later,
+            };
+        }
+        Ok(program.results.iter().map(|(place, spec)| memory.at(*place, spec).to_vec()).collect())
     }
 }
 
@@ -105,7 +127,8 @@ impl Memory<'_> {
         &vector[..spec.shape.elements().min(vector.len())]
     }
 
-    fn perform(&mut self, step: &Step) {
+    /// The vectors that a step's outputs go to, taken out of their places, with copies of what they begin as.
+    fn take_outputs(&mut self, step: &Step) -> Vec<Vec<f32>> {
         let mut outputs: Vec<Vec<f32>> =
             step.outputs.iter().map(|(place, _)| take(self.vector(*place))).collect();
         for (output, input) in &step.copies {
@@ -113,6 +136,36 @@ impl Memory<'_> {
             let from = self.at(*place, spec);
             outputs[*output][..from.len()].copy_from_slice(from);
         }
+        outputs
+    }
+
+    fn put_back(&mut self, step: &Step, outputs: Vec<Vec<f32>>) {
+        for ((place, _), output) in step.outputs.iter().zip(outputs) {
+            *self.vector(*place) = output;
+        }
+    }
+
+    /// What ranks do together.
+    fn exchange(&mut self, step: &Step, rank: Option<&mut Rank>) -> Result<(), EngineError> {
+        let (Some(rank), Some((over, message))) = (rank, &step.exchange) else {
+            return Err(EngineError::NoRanks { name: step.name.clone() });
+        };
+        let mut outputs = self.take_outputs(step);
+        let results = outputs.iter_mut().zip(&step.outputs);
+        let results = results.map(|(output, (_, spec))| &mut output[..spec.shape.elements()]).collect();
+        let mut tensors = if step.op.overwrites().is_empty() {
+            let inputs = step.inputs.iter().map(|(place, spec)| self.at(*place, spec)).collect();
+            HostTensors::new(inputs, results)
+        } else {
+            HostTensors::in_place(results)
+        };
+        let done = rank.collective(*over, message, &mut tensors);
+        self.put_back(step, outputs);
+        Ok(done?)
+    }
+
+    fn perform(&mut self, step: &Step) {
+        let mut outputs = self.take_outputs(step);
         let mut args = CpuArgs {
             inputs: step.inputs.iter().map(|(place, spec)| self.at(*place, spec)).collect(),
             input_specs: step.inputs.iter().map(|(_, spec)| spec).collect(),
@@ -124,8 +177,6 @@ impl Memory<'_> {
             output_specs: step.outputs.iter().map(|(_, spec)| spec).collect(),
         };
         step.op.cpu(&mut args);
-        for ((place, _), output) in step.outputs.iter().zip(outputs) {
-            *self.vector(*place) = output;
-        }
+        self.put_back(step, outputs);
     }
 }

@@ -2,14 +2,16 @@
 
 use crate::engine::EngineError;
 use crate::gpu::device::Device;
+use crate::gpu::exchange::BufferTensors;
 use crate::gpu::kernel::{BufferRef, Dispatch, GpuArgs, Kernel, PRELUDE, linear_groups};
 use crate::host::HostTensor;
+use crate::mesh::{Rank, SpanKind};
 use crate::program::{Place, Program, Step};
 use crate::shape::Spec;
 use crate::store::{StoreId, Stores};
 
 /// Bytes moved at once between host and device.
-const TRANSFER_BYTES: u64 = 4 << 20;
+pub(super) const TRANSFER_BYTES: u64 = 4 << 20;
 
 static COPY: Kernel = Kernel { name: "copy", source: &[PRELUDE, include_str!("copy.wgsl")], entry: "copy" };
 
@@ -19,7 +21,7 @@ pub struct GpuEngine {
     device: Device,
     memory: Memory,
     programs: Vec<Prepared>,
-    transfer: wgpu::Buffer,
+    transfer: [wgpu::Buffer; 2],
 }
 
 #[derive(Debug)]
@@ -32,10 +34,18 @@ struct Memory {
 struct Prepared {
     program: Program,
     inputs: Vec<wgpu::Buffer>,
-    dispatches: Vec<Bound>,
+    /// What is submitted at once: to the end, or to what ranks do together.
+    parts: Vec<Part>,
     /// Where results are read from, with the offset of each.
     staging: wgpu::Buffer,
     offsets: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Part {
+    dispatches: Vec<Bound>,
+    /// The step, an exchange, that comes then.
+    exchange: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -58,12 +68,15 @@ impl GpuEngine {
                 .collect(),
             slots: (0..num_slots).map(|at| storage(&device, "slot", slot(at).unwrap_or(0))).collect(),
         };
-        let transfer = device.wgpu().create_buffer(&wgpu::BufferDescriptor {
-            label: Some("transfer"),
-            size: TRANSFER_BYTES,
-            usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
-            mapped_at_creation: false,
-        });
+        let transfer = |_| {
+            device.wgpu().create_buffer(&wgpu::BufferDescriptor {
+                label: Some("transfer"),
+                size: TRANSFER_BYTES,
+                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            })
+        };
+        let transfer = [0, 1].map(transfer);
         let prepared = programs.into_iter().map(|program| prepare(&device, &memory, program)).collect();
         failed(&device)?;
         Ok(Self { device, memory, programs: prepared, transfer })
@@ -94,9 +107,9 @@ impl GpuEngine {
         while at < total {
             let bytes = TRANSFER_BYTES.min(total - at);
             let mut encoder = self.device.wgpu().create_command_encoder(&Default::default());
-            encoder.copy_buffer_to_buffer(buffer, at, &self.transfer, 0, bytes);
+            encoder.copy_buffer_to_buffer(buffer, at, &self.transfer[0], 0, bytes);
             self.device.queue().submit([encoder.finish()]);
-            fetch(&self.device, &self.transfer, bytes, |bytes| {
+            fetch(&self.device, &self.transfer[0], bytes, |bytes| {
                 values.extend_from_slice(bytemuck::cast_slice(bytes));
             })?;
             at += bytes;
@@ -108,28 +121,66 @@ impl GpuEngine {
         &mut self,
         program: usize,
         inputs: &[&HostTensor],
+        mut rank: Option<&mut Rank>,
     ) -> Result<Vec<Vec<f32>>, EngineError> {
-        let prepared = &self.programs[program];
+        let Self { device, memory, programs, transfer } = self;
+        let prepared = &programs[program];
         for (buffer, values) in prepared.inputs.iter().zip(inputs) {
-            self.device.queue().write_buffer(buffer, 0, values.bytes());
+            device.queue().write_buffer(buffer, 0, values.bytes());
         }
-        let mut encoder = self.device.wgpu().create_command_encoder(&Default::default());
-        {
-            let mut pass = encoder.begin_compute_pass(&Default::default());
-            for Bound { pipeline, group, groups: [x, y, z] } in &prepared.dispatches {
-                pass.set_pipeline(pipeline);
-                pass.set_bind_group(0, group, &[]);
-                pass.dispatch_workgroups(*x, *y, *z);
+        for part in &prepared.parts {
+            let start = rank.as_ref().map_or(0.0, |rank| rank.now());
+            let mut encoder = device.wgpu().create_command_encoder(&Default::default());
+            {
+                let mut pass = encoder.begin_compute_pass(&Default::default());
+                for Bound { pipeline, group, groups: [x, y, z] } in &part.dispatches {
+                    pass.set_pipeline(pipeline);
+                    pass.set_bind_group(0, group, &[]);
+                    pass.dispatch_workgroups(*x, *y, *z);
+                }
             }
+            let Some(step) = part.exchange.map(|at| &prepared.program.steps[at]) else {
+                prepared.copy_results(memory, &mut encoder);
+                device.queue().submit([encoder.finish()]);
+                let results = prepared.results(device)?;
+                if let Some(rank) = &mut rank {
+                    rank.span("last part", SpanKind::Compute, start, rank.now());
+                }
+                return Ok(results);
+            };
+            device.queue().submit([encoder.finish()]);
+            let (Some(rank), Some((over, message))) = (rank.as_deref_mut(), &step.exchange) else {
+                return Err(EngineError::NoRanks { name: step.name.clone() });
+            };
+            let buffer = |(place, _): &(Place, Spec)| memory.buffer(*place, &prepared.inputs, &[]);
+            let from = if step.op.overwrites().is_empty() { &step.inputs } else { &step.outputs };
+            let from = from.iter().map(|tensor| (buffer(tensor), tensor.1.shape.elements())).collect();
+            let to = step.outputs.iter().map(buffer).collect();
+            let mut tensors = BufferTensors::new(device, transfer, from, to);
+            // What was computed is waited for here, so that the time is not counted as copying.
+            tensors.ask();
+            let waited = device.wgpu().poll(wgpu::PollType::wait_indefinitely());
+            waited.map_err(|error| EngineError::Device(error.to_string()))?;
+            rank.span(&step.name, SpanKind::Compute, start, rank.now());
+            rank.collective(*over, message, &mut tensors)?;
+            failed(device)?;
         }
-        for ((place, spec), offset) in prepared.program.results.iter().zip(&prepared.offsets) {
-            let from = self.memory.buffer(*place, &prepared.inputs, &[]);
-            encoder.copy_buffer_to_buffer(from, 0, &prepared.staging, *offset, bytes_of(spec));
+        Ok(Vec::new())
+    }
+}
+
+impl Prepared {
+    fn copy_results(&self, memory: &Memory, encoder: &mut wgpu::CommandEncoder) {
+        for ((place, spec), offset) in self.program.results.iter().zip(&self.offsets) {
+            let from = memory.buffer(*place, &self.inputs, &[]);
+            encoder.copy_buffer_to_buffer(from, 0, &self.staging, *offset, bytes_of(spec));
         }
-        self.device.queue().submit([encoder.finish()]);
-        let mut results = Vec::with_capacity(prepared.offsets.len());
-        fetch(&self.device, &prepared.staging, prepared.staging.size(), |bytes| {
-            for ((_, spec), offset) in prepared.program.results.iter().zip(&prepared.offsets) {
+    }
+
+    fn results(&self, device: &Device) -> Result<Vec<Vec<f32>>, EngineError> {
+        let mut results = Vec::with_capacity(self.offsets.len());
+        fetch(device, &self.staging, self.staging.size(), |bytes| {
+            for ((_, spec), offset) in self.program.results.iter().zip(&self.offsets) {
                 let part = &bytes[*offset as usize..(*offset + bytes_of(spec)) as usize];
                 results.push(bytemuck::cast_slice(part).to_vec());
             }
@@ -162,9 +213,18 @@ fn prepare(device: &Device, memory: &Memory, program: Program) -> Prepared {
         .collect();
     let constants: Vec<wgpu::Buffer> =
         program.constants.iter().map(|values| constant(device, values)).collect();
-    let dispatches: Vec<Dispatch> = program.steps.iter().flat_map(|step| dispatches(device, step)).collect();
-    let (params, offsets) = uniforms(device, &dispatches);
-    let bound = dispatches.iter().zip(offsets).map(|(dispatch, (offset, size))| {
+    // Dispatches of a part, and the exchange after it.
+    let mut cuts: Vec<(usize, Option<usize>)> = Vec::new();
+    let mut all: Vec<Dispatch> = Vec::new();
+    for (at, step) in program.steps.iter().enumerate() {
+        all.extend(dispatches(device, step));
+        if step.exchange.is_some() {
+            cuts.push((all.len(), Some(at)));
+        }
+    }
+    cuts.push((all.len(), None));
+    let (params, offsets) = uniforms(device, &all);
+    let mut bound = all.iter().zip(offsets).map(|(dispatch, (offset, size))| {
         let pipeline = device.pipeline(dispatch);
         let uniform = wgpu::BufferBinding { buffer: &params, offset, size: std::num::NonZero::new(size) };
         let mut entries =
@@ -182,7 +242,12 @@ fn prepare(device: &Device, memory: &Memory, program: Program) -> Prepared {
         });
         Bound { pipeline, group, groups: dispatch.groups }
     });
-    let dispatches = bound.collect();
+    let (mut parts, mut done) = (Vec::with_capacity(cuts.len()), 0);
+    for (end, exchange) in cuts {
+        parts.push(Part { dispatches: bound.by_ref().take(end - done).collect(), exchange });
+        done = end;
+    }
+    drop(bound);
     let mut end = 0;
     let offsets = program.results.iter().map(|(_, spec)| {
         let offset = end;
@@ -196,7 +261,7 @@ fn prepare(device: &Device, memory: &Memory, program: Program) -> Prepared {
         usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
         mapped_at_creation: false,
     });
-    Prepared { program, inputs, dispatches, staging, offsets }
+    Prepared { program, inputs, parts, staging, offsets }
 }
 
 /// The dispatches of a step, after the copies that it needs.
@@ -281,7 +346,7 @@ fn fetch(
     Ok(())
 }
 
-fn failed(device: &Device) -> Result<(), EngineError> {
+pub(super) fn failed(device: &Device) -> Result<(), EngineError> {
     device.take_failure().map_or(Ok(()), |words| Err(EngineError::Device(words)))
 }
 

@@ -3,6 +3,7 @@
 mod adapter;
 mod device;
 mod engine;
+mod exchange;
 mod kernel;
 
 pub use adapter::{AdapterError, AdapterInfo, adapters, choose};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ops::Activation;
+use crate::partition::PlacementError;
 
 /// Which of the two networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,6 +128,9 @@ pub enum ModelError {
         "`inputs_bidirectional_attention` is for decoder-only networks; the encoder sees in both directions anyway"
     )]
     Bidirectional,
+    /// Sizes that the ranks of a mesh cannot share.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
     /// A preset that does not exist.
     #[error("there is no preset `{name}`")]
     NoPreset {

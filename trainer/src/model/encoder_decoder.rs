@@ -1,21 +1,24 @@
 //! T5's encoder-decoder (T5X `examples/t5`, `examples/scalable_t5`).
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::model::layers::{Context, Encoded, Mode, Stack, Tokens};
 use crate::model::{ModelConfig, Parameters};
+use crate::partition::Placement;
 use crate::tape::{Tape, TapeError, Var};
 
-/// Logits f32[B, L, V] of the decoder's tokens.
+/// Logits f32[B, L, V] of the decoder's tokens and this rank's part of the vocabulary, from its parts of the parameters.
 pub fn encoder_decoder(
     tape: &mut Tape,
-    config: &Rc<ModelConfig>,
+    config: &Arc<ModelConfig>,
     parameters: &Rc<Parameters>,
+    placement: &Placement,
     encoder: &Tokens,
     decoder: &Tokens,
     mode: Mode,
 ) -> Result<Var, TapeError> {
-    let context = Context { config: Rc::clone(config), parameters: Rc::clone(parameters), mode };
+    let context = Context { config: Arc::clone(config), parameters: Rc::clone(parameters), placement: *placement, mode };
     let embedded = context.embed(tape, "token_embedder", encoder)?;
     let stack = Stack {
         name: "encoder",

@@ -7,29 +7,19 @@
 //!
 //! So whoever holds a part of a parameter draws that part alone, and gets what it is in the whole.
 
-use std::ops::Range;
-
 use rayon::prelude::*;
 
 use crate::cpu::CHUNK;
 use crate::model::{Initializer, ParameterSpec};
+use crate::partition::Part;
 use crate::random::{Key, normal, truncated_normal, uniform};
 
 /// The deviation of a standard normal distribution without what is two or more away from 0.
 const TRUNCATED_DEVIATION: f32 = 0.879_625_6;
 
-/// A part of a tensor: some indices of one axis.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AxisPart {
-    /// The axis.
-    pub axis: usize,
-    /// Its indices, all of them within the axis.
-    pub range: Range<usize>,
-}
-
-/// The first values of a part of a parameter (`None`: of all of it), row-major.
-pub fn initial_values(seed: u64, spec: &ParameterSpec, part: Option<&AxisPart>) -> Vec<f32> {
-    Draw { key: key(seed, &spec.name), runs: Runs::new(spec.shape.dims(), part) }.values(spec.initializer)
+/// The first values of a part of a parameter, row-major.
+pub fn initial_values(seed: u64, spec: &ParameterSpec, part: &Part) -> Vec<f32> {
+    Draw { key: key(seed, &spec.name), part }.values(spec.initializer)
 }
 
 /// The key of a parameter.
@@ -40,37 +30,12 @@ fn key(seed: u64, name: &str) -> Key {
     Key::new(seed).fold_in((hash >> 32) as u32).fold_in(hash as u32)
 }
 
-/// Where a part is in the whole: runs of `run` elements, one in every `stride`, the first after `offset`.
-struct Runs {
-    count: usize,
-    run: usize,
-    stride: usize,
-    offset: usize,
-}
-
-impl Runs {
-    fn new(dims: &[usize], part: Option<&AxisPart>) -> Self {
-        let Some(AxisPart { axis, range }) = part else {
-            let elements = dims.iter().product();
-            return Self { count: 1, run: elements, stride: elements, offset: 0 };
-        };
-        let inner: usize = dims[axis + 1..].iter().product();
-        debug_assert!(range.end <= dims[*axis], "{range:?} of axis {axis} of {dims:?}");
-        Self {
-            count: dims[..*axis].iter().product(),
-            run: range.len() * inner,
-            stride: dims[*axis] * inner,
-            offset: range.start * inner,
-        }
-    }
-}
-
-struct Draw {
+struct Draw<'a> {
     key: Key,
-    runs: Runs,
+    part: &'a Part,
 }
 
-impl Draw {
+impl Draw<'_> {
     fn values(&self, initializer: Initializer) -> Vec<f32> {
         match initializer {
             Initializer::Ones => self.fill(|_| 1.0),
@@ -91,14 +56,14 @@ impl Draw {
     }
 
     fn fill(&self, value: impl Fn(u32) -> f32 + Sync) -> Vec<f32> {
-        let Runs { count, run, stride, offset } = self.runs;
-        let mut values = vec![0.0; count * run];
+        let run = self.part.run();
+        let mut values = vec![0.0; self.part.shape().elements()];
         values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, mut rest)| {
             let mut at = chunk * CHUNK;
             while !rest.is_empty() {
                 // As far as the places follow each other.
                 let (piece, later) = rest.split_at_mut(rest.len().min(run - at % run));
-                let first = (at / run * stride + offset + at % run) as u64;
+                let first = (self.part.place_of_run(at) + at % run) as u64;
                 at += piece.len();
                 for (i, element) in piece.iter_mut().enumerate() {
                     *element = value(self.key.bits(first + i as u64));
@@ -121,6 +86,10 @@ mod tests {
         ParameterSpec { name: name.to_owned(), shape: Shape::from(shape), axes, initializer }
     }
 
+    fn whole(seed: u64, spec: &ParameterSpec) -> Vec<f32> {
+        initial_values(seed, spec, &Part::whole(&spec.shape))
+    }
+
     fn mean_and_variance(values: &[f32]) -> (f64, f64) {
         let n = values.len() as f64;
         let mean = values.iter().map(|x| f64::from(*x)).sum::<f64>() / n;
@@ -137,7 +106,7 @@ mod tests {
             (Initializer::Uniform { fan_avg: 20.0 }, 0.05, (3.0f32 / 20.0).sqrt()),
         ];
         for (initializer, variance, limit) in cases {
-            let values = initial_values(3, &spec("kernel", &[200, 150], initializer), None);
+            let values = whole(3, &spec("kernel", &[200, 150], initializer));
             let (mean, found) = mean_and_variance(&values);
             // Three deviations of what 30,000 numbers give.
             assert!(mean.abs() < 3.0 * (variance / 30_000f64).sqrt(), "{initializer:?}: {mean}");
@@ -147,7 +116,7 @@ mod tests {
             );
             assert!(values.iter().all(|x| x.abs() <= limit), "{initializer:?}");
         }
-        let ones = initial_values(3, &spec("scale", &[7], Initializer::Ones), None);
+        let ones = whole(3, &spec("scale", &[7], Initializer::Ones));
         assert_eq!(ones, [1.0; 7]);
     }
 
@@ -164,7 +133,7 @@ mod tests {
         for (initializer, name) in initializers {
             let expected: Vec<Vec<f32>> =
                 serde_json::from_value(jax[&format!("init {name}(key,(3,4))")].clone()).unwrap();
-            let draw = Draw { key: Key::new(42), runs: Runs::new(&[3, 4], None) };
+            let draw = Draw { key: Key::new(42), part: &Part::whole(&Shape::new([3, 4])) };
             for (expected, found) in expected.concat().into_iter().zip(draw.values(initializer)) {
                 assert!((expected - found).abs() <= 1e-6, "{name}: {expected} against {found}");
             }
@@ -176,13 +145,12 @@ mod tests {
         let shape = [6, 5, 8];
         for initializer in [Initializer::Normal, Initializer::TruncatedNormal { fan_in: 6 }] {
             let spec = spec("kernel", &shape, initializer);
-            let whole = initial_values(9, &spec, None);
+            let whole = whole(9, &spec);
             for (axis, range) in [(0, 2..4), (1, 0..5), (1, 3..4), (2, 4..8), (2, 0..0)] {
-                let inner: usize = shape[axis + 1..].iter().product();
-                let within = |i: &usize| range.contains(&(i / inner % shape[axis]));
-                let expected: Vec<f32> = (0..whole.len()).filter(within).map(|i| whole[i]).collect();
-                let part = AxisPart { axis, range: range.clone() };
-                assert_eq!(initial_values(9, &spec, Some(&part)), expected, "{part:?}");
+                let part = Part::whole(&spec.shape).along(axis, range);
+                assert_eq!(initial_values(9, &spec, &part), part.cut(&whole), "{part:?}");
+                let part = part.along((axis + 1) % 3, 1..3);
+                assert_eq!(initial_values(9, &spec, &part), part.cut(&whole), "{part:?}");
             }
         }
     }
@@ -190,17 +158,17 @@ mod tests {
     #[test]
     fn long_parameters_are_drawn_by_chunks_as_by_one() {
         let spec = spec("kernel", &[3, CHUNK - 5], Initializer::Normal);
-        let whole = initial_values(9, &spec, None);
+        let whole = whole(9, &spec);
         let key = key(9, "kernel");
         assert!(whole.iter().enumerate().all(|(i, x)| *x == normal(key.bits(i as u64))));
-        let part = AxisPart { axis: 1, range: 7..CHUNK - 5 };
-        let tail = initial_values(9, &spec, Some(&part));
+        let part = Part::whole(&spec.shape).along(1, 7..CHUNK - 5);
+        let tail = initial_values(9, &spec, &part);
         assert_eq!(tail[2 * (CHUNK - 12)..], whole[2 * (CHUNK - 5) + 7..]);
     }
 
     #[test]
     fn other_names_and_seeds_give_other_values() {
-        let values = |seed, name| initial_values(seed, &spec(name, &[50], Initializer::Normal), None);
+        let values = |seed, name| whole(seed, &spec(name, &[50], Initializer::Normal));
         assert_eq!(values(1, "a"), values(1, "a"));
         assert_ne!(values(1, "a"), values(1, "b"));
         assert_ne!(values(1, "a"), values(2, "a"));

@@ -1,11 +1,14 @@
 //! What both networks are made of: attention, MLP and norm in pre-norm residual blocks.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::model::buckets::bucket_table;
 use crate::model::parameters::norm_before;
+use crate::mesh::MeshAxis;
 use crate::model::{ModelConfig, Parameters};
 use crate::ops::{Activate, Add, Attention, Dropout, Embedding, Gated, Matmul, RmsNorm, Scale, Select};
+use crate::partition::Placement;
 use crate::shape::Shape;
 use crate::tape::{Tape, TapeError, Var};
 
@@ -39,8 +42,10 @@ pub struct Tokens {
 /// What every part of a network needs.
 #[derive(Clone)]
 pub(super) struct Context {
-    pub(super) config: Rc<ModelConfig>,
+    pub(super) config: Arc<ModelConfig>,
+    /// This rank's parts of the parameters.
     pub(super) parameters: Rc<Parameters>,
+    pub(super) placement: Placement,
     pub(super) mode: Mode,
 }
 
@@ -60,12 +65,22 @@ pub(super) struct Encoded {
     pub(super) groups: Var,
 }
 
+/// Which columns of a tensor are here.
+#[derive(Clone, Copy)]
+struct Columns {
+    first: usize,
+    /// Of the tensor on all ranks.
+    whole: usize,
+}
+
 impl Context {
     /// Embedded tokens, [B, L, D].
     pub(super) fn embed(&self, tape: &mut Tape, table: &str, tokens: &Tokens) -> Result<Var, TapeError> {
-        let table_name = format!("{table}/embedding");
-        let inputs = [self.parameters[&table_name], tokens.ids, tokens.order, tokens.starts];
-        let embedded = tape.record(Embedding, &inputs)?;
+        let rows = self.placement.share(self.config.vocab_size);
+        let table_of_rank = self.table(tape, table)?;
+        let inputs = [table_of_rank, tokens.ids, tokens.order, tokens.starts];
+        let embedded = tape.record(Embedding::whole().rows_from(rows.start), &inputs)?;
+        let embedded = self.leave(tape, embedded)?;
         tape.label(embedded, table);
         Ok(embedded)
     }
@@ -82,7 +97,7 @@ impl Context {
         let length = tape.shape(embedded).dims()[1];
         let table = bucket_table(&self.config, length, !stack.causal);
         let buckets = tape.constant("relpos_buckets", [2 * length - 1], table);
-        let mut x = self.dropout(tape, embedded, true)?;
+        let mut x = self.dropout(tape, embedded, self.residual_columns(), true)?;
         for layer in 0..stack.layers {
             let part = Layer { context: self.clone(), stack, layer, x, tokens: *tokens, encoded, buckets };
             x = if self.config.recompute {
@@ -93,38 +108,107 @@ impl Context {
         }
         tape.scoped(stack.name, |tape| {
             let name = format!("{}_norm", stack.name);
-            let scale = self.parameters[&format!("{}/{name}/scale", stack.name)];
+            let scale = self.scale(tape, self.parameters[&format!("{}/{name}/scale", stack.name)])?;
             let y = self.norm(tape, &name, x, scale)?;
             // T5X draws the encoder's last mask for every place, all others for all places of a row at once.
-            self.dropout(tape, y, stack.causal)
+            let columns = Columns { first: 0, whole: self.config.emb_dim };
+            let y = self.dropout(tape, y, columns, stack.causal)?;
+            self.enter(tape, y)
         })
     }
 
-    /// Logits, [B, L, V].
+    /// Logits of this rank's part of the vocabulary, [B, L, V].
     pub(super) fn logits(&self, tape: &mut Tape, states: Var, table: &str) -> Result<Var, TapeError> {
         let logits = if self.config.logits_via_embedding {
             let scaled = tape.record(Scale::new(1.0 / (self.config.emb_dim as f32).sqrt()), &[states])?;
-            tape.record(Matmul::nt(), &[scaled, self.parameters[&format!("{table}/embedding")]])?
+            let table = self.table(tape, table)?;
+            tape.record(Matmul::nt(), &[scaled, table])?
         } else {
-            tape.record(Matmul::nn(), &[states, self.parameters["decoder/logits_dense/kernel"]])?
+            let kernel = self.parameters["decoder/logits_dense/kernel"];
+            let kernel = self.gather_embed(tape, kernel, &["embed", "vocab"])?;
+            tape.record(Matmul::nn(), &[states, kernel])?
         };
         tape.label(logits, "logits");
         Ok(logits)
     }
 
+    /// The norm of the residual stream, all of its columns.
     fn norm(&self, tape: &mut Tape, name: &str, x: Var, scale: Var) -> Result<Var, TapeError> {
+        let x = match self.placement.spreads_residual() {
+            true => self.placement.all_gather(tape, MeshAxis::Model, 2, x)?,
+            false => x,
+        };
         let y = tape.record_all(RmsNorm::new(self.config.layer_norm_eps), &[x, scale])?[0];
         tape.label(y, name);
         Ok(y)
     }
 
+    /// From what all ranks of the model axis have to what each computes for itself.
+    fn enter(&self, tape: &mut Tape, x: Var) -> Result<Var, TapeError> {
+        match self.placement.spreads_residual() {
+            // The gather before the norm has summed the gradients already.
+            true => Ok(x),
+            false => self.placement.enter(tape, MeshAxis::Model, x),
+        }
+    }
+
+    /// From what each rank of the model axis has computed to the residual stream, [B, L, D].
+    fn leave(&self, tape: &mut Tape, x: Var) -> Result<Var, TapeError> {
+        match self.placement.spreads_residual() {
+            true => self.placement.reduce_scatter(tape, MeshAxis::Model, 2, x),
+            false => Ok(self.placement.all_reduce(tape, MeshAxis::Model, &[x])?[0]),
+        }
+    }
+
+    /// This rank's rows of an embedding, all columns.
+    fn table(&self, tape: &mut Tape, table: &str) -> Result<Var, TapeError> {
+        self.gather_embed(tape, self.parameters[&format!("{table}/embedding")], &["vocab", "embed"])
+    }
+
+    /// All of a norm's scale.
+    fn scale(&self, tape: &mut Tape, scale: Var) -> Result<Var, TapeError> {
+        self.gather_embed(tape, scale, &["embed"])
+    }
+
+    /// A parameter with all that ranks have along its axis `embed`.
+    fn gather_embed(&self, tape: &mut Tape, parameter: Var, axes: &[&str]) -> Result<Var, TapeError> {
+        let spread = self.placement.spread(axes);
+        let embed = axes.iter().position(|axis| *axis == "embed");
+        match embed.and_then(|axis| Some((axis, spread[axis]?))) {
+            Some((axis, over)) => self.placement.all_gather(tape, over, axis, parameter),
+            None => Ok(parameter),
+        }
+    }
+
+    /// Columns of the residual stream that are here.
+    fn residual_columns(&self) -> Columns {
+        let whole = self.config.emb_dim;
+        match self.placement.spreads_residual() {
+            true => Columns { first: self.placement.share(whole).start, whole },
+            false => Columns { first: 0, whole },
+        }
+    }
+
+    /// How many of a dimension's `length` are here.
+    fn share(&self, length: usize) -> usize {
+        self.placement.share(length).len()
+    }
+
+    /// The first of the rows of the whole batch that are here.
+    fn first_row(&self, rows: usize) -> usize {
+        self.placement.place(MeshAxis::Data) * rows
+    }
+
     /// Dropout over [B, L, …]; `shared`: one mask for all places of a row.
-    fn dropout(&self, tape: &mut Tape, x: Var, shared: bool) -> Result<Var, TapeError> {
+    fn dropout(&self, tape: &mut Tape, x: Var, columns: Columns, shared: bool) -> Result<Var, TapeError> {
         match self.mode {
             Mode::Train { dropout_key } if self.config.dropout_rate > 0.0 => {
-                let places = if shared { tape.shape(x).dims()[1] } else { 1 };
-                let site = tape.next_site();
-                tape.record(Dropout::new(self.config.dropout_rate, site, places), &[x, dropout_key])
+                let &[rows, length, ..] = tape.shape(x).dims() else { return Ok(x) };
+                let places = if shared { length } else { 1 };
+                let first_group = self.first_row(rows) * length / places;
+                let op = Dropout::new(self.config.dropout_rate, tape.next_site(), places);
+                let op = op.part(first_group, columns.first, columns.whole);
+                tape.record(op, &[x, dropout_key])
             }
             _ => Ok(x),
         }
@@ -156,26 +240,41 @@ impl Layer {
         .inspect(|x| tape.label(*x, &name))
     }
 
-    /// A parameter of this layer; of stacked ones its part, with axes joined to this shape.
-    fn parameter(&self, tape: &mut Tape, name: &str, shape: impl Into<Shape>) -> Result<Var, TapeError> {
-        let (stack, parameters) = (self.stack.name, &self.context.parameters);
-        if self.context.config.scan_layers {
-            let stacked = parameters[&format!("{stack}/{stack}/{name}")];
-            tape.record(Select::new(1, self.layer, shape), &[stacked])
+    /// A parameter of this layer, whole along its axis `embed`; of stacked ones this layer's, with axes joined to these.
+    fn parameter(
+        &self,
+        tape: &mut Tape,
+        name: &str,
+        axes: &[(&'static str, usize)],
+    ) -> Result<Var, TapeError> {
+        let (stack, context) = (self.stack.name, &self.context);
+        let names: Vec<&str> = axes.iter().map(|(axis, _)| *axis).collect();
+        let parameter = if context.config.scan_layers {
+            let spread = context.placement.spread(&names);
+            let length = |((_, length), over): (&(&str, usize), &Option<MeshAxis>)| {
+                length / over.map_or(1, |over| context.placement.ranks(over))
+            };
+            let here: Vec<usize> = axes.iter().zip(&spread).map(length).collect();
+            let stacked = context.parameters[&format!("{stack}/{stack}/{name}")];
+            tape.record(Select::new(1, self.layer, Shape::new(here)), &[stacked])?
         } else {
-            Ok(parameters[&format!("{stack}/layers_{}/{name}", self.layer)])
-        }
+            context.parameters[&format!("{stack}/layers_{}/{name}", self.layer)]
+        };
+        context.gather_embed(tape, parameter, &names)
     }
 
+    /// The norm before a sublayer, on the way into what each rank computes for itself.
     fn norm(&self, tape: &mut Tape, sublayer: &str, x: Var) -> Result<Var, TapeError> {
         let name = norm_before(sublayer);
-        let scale = self.parameter(tape, &format!("{name}/scale"), [self.context.config.emb_dim])?;
-        self.context.norm(tape, name, x, scale)
+        let embed = ("embed", self.context.config.emb_dim);
+        let scale = self.parameter(tape, &format!("{name}/scale"), &[embed])?;
+        let y = self.context.norm(tape, name, x, scale)?;
+        self.context.enter(tape, y)
     }
 
     /// x + Dropout(y).
     fn residual(&self, tape: &mut Tape, x: Var, y: Var) -> Result<Var, TapeError> {
-        let y = self.context.dropout(tape, y, true)?;
+        let y = self.context.dropout(tape, y, self.context.residual_columns(), true)?;
         tape.record(Add, &[x, y])
     }
 
@@ -183,11 +282,12 @@ impl Layer {
         let (name, config) = (self.stack.self_attention, &self.context.config);
         let h = self.norm(tape, name, x)?;
         let table = if config.scan_layers {
-            self.parameter(tape, "relpos_bias/rel_embedding", [config.num_heads, config.relpos_num_buckets])?
+            let axes = [("heads", config.num_heads), ("relpos_buckets", config.relpos_num_buckets)];
+            self.parameter(tape, "relpos_bias/rel_embedding", &axes)?
         } else {
             self.context.parameters[&format!("{}/relpos_bias/rel_embedding", self.stack.name)]
         };
-        let op = Attention::new(config.num_heads).causal(self.stack.causal);
+        let op = Attention::new(self.context.share(config.num_heads)).causal(self.stack.causal);
         let groups = self.tokens.groups;
         let y = self.attention(tape, name, op, [h, h], [groups, groups], Some(table))?;
         self.residual(tape, x, y)
@@ -196,7 +296,7 @@ impl Layer {
     fn cross_attention(&self, tape: &mut Tape, x: Var, encoded: Encoded) -> Result<Var, TapeError> {
         let name = "encoder_decoder_attention";
         let h = self.norm(tape, name, x)?;
-        let op = Attention::new(self.context.config.num_heads);
+        let op = Attention::new(self.context.share(self.context.config.num_heads));
         let groups = [self.tokens.groups, encoded.groups];
         let y = self.attention(tape, name, op, [h, encoded.states], groups, None)?;
         self.residual(tape, x, y)
@@ -213,10 +313,10 @@ impl Layer {
         table: Option<Var>,
     ) -> Result<Var, TapeError> {
         let config = &self.context.config;
-        let (embed, joined) = (config.emb_dim, config.joined_kv());
+        let (embed, joined) = (("embed", config.emb_dim), ("joined_kv", config.joined_kv()));
         let mut projected = Vec::with_capacity(3);
         for (projection, from) in [("query", from[0]), ("key", from[1]), ("value", from[1])] {
-            let kernel = self.parameter(tape, &format!("{name}/{projection}/kernel"), [embed, joined])?;
+            let kernel = self.parameter(tape, &format!("{name}/{projection}/kernel"), &[embed, joined])?;
             projected.push(tape.record(Matmul::nn(), &[from, kernel])?);
         }
         let mut inputs = projected;
@@ -232,37 +332,44 @@ impl Layer {
         if let Mode::Train { dropout_key } = self.context.mode
             && config.dropout_rate > 0.0
         {
+            let rows = tape.shape(from[0]).dims()[0];
+            let heads = self.context.placement.share(config.num_heads);
             op = op.dropout(config.dropout_rate, tape.next_site());
+            op = op.part(self.context.first_row(rows), heads.start, config.num_heads);
             inputs.push(dropout_key);
         }
         let heads = tape.record_all(op, &inputs)?[0];
-        let kernel = self.parameter(tape, &format!("{name}/out/kernel"), [joined, embed])?;
+        let kernel = self.parameter(tape, &format!("{name}/out/kernel"), &[joined, embed])?;
         let y = tape.record(Matmul::nn(), &[heads, kernel])?;
+        let y = self.context.leave(tape, y)?;
         tape.label(y, name);
         Ok(y)
     }
 
     fn mlp(&self, tape: &mut Tape, x: Var) -> Result<Var, TapeError> {
         let config = &self.context.config;
-        let (embed, hidden) = (config.emb_dim, config.mlp_dim);
+        let (embed, hidden) = (("embed", config.emb_dim), ("mlp", config.mlp_dim));
         let h = self.norm(tape, "mlp", x)?;
         let inner = match config.mlp_activations.as_slice() {
             [first, second] => {
-                let wi_0 = self.parameter(tape, "mlp/wi_0/kernel", [embed, hidden])?;
-                let wi_1 = self.parameter(tape, "mlp/wi_1/kernel", [embed, hidden])?;
+                let wi_0 = self.parameter(tape, "mlp/wi_0/kernel", &[embed, hidden])?;
+                let wi_1 = self.parameter(tape, "mlp/wi_1/kernel", &[embed, hidden])?;
                 let a = tape.record(Matmul::nn(), &[h, wi_0])?;
                 let b = tape.record(Matmul::nn(), &[h, wi_1])?;
                 tape.record(Gated::new(*first, *second), &[a, b])?
             }
             only => {
-                let wi = self.parameter(tape, "mlp/wi/kernel", [embed, hidden])?;
+                let wi = self.parameter(tape, "mlp/wi/kernel", &[embed, hidden])?;
                 let a = tape.record(Matmul::nn(), &[h, wi])?;
                 only.first().map_or(Ok(a), |activation| tape.record(Activate::new(*activation), &[a]))?
             }
         };
-        let inner = self.context.dropout(tape, inner, true)?;
-        let wo = self.parameter(tape, "mlp/wo/kernel", [hidden, embed])?;
+        let columns =
+            Columns { first: self.context.placement.share(config.mlp_dim).start, whole: config.mlp_dim };
+        let inner = self.context.dropout(tape, inner, columns, true)?;
+        let wo = self.parameter(tape, "mlp/wo/kernel", &[hidden, embed])?;
         let y = tape.record(Matmul::nn(), &[inner, wo])?;
+        let y = self.context.leave(tape, y)?;
         tape.label(y, "mlp");
         self.residual(tape, x, y)
     }

@@ -17,7 +17,7 @@ pub use buckets::relative_position_bucket;
 pub use config::{Architecture, ModelConfig, ModelError};
 pub use decoder_only::decoder_only;
 pub use encoder_decoder::encoder_decoder;
-pub use init::{AxisPart, initial_values};
+pub use init::initial_values;
 pub use inputs::{HostInputs, InputError, InputShape, host_inputs};
 pub(crate) use inputs::{floats, ints, part, token_inputs};
 pub use layers::{Mode, Tokens};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::engine::{Engine, ProgramId, Target};
 use crate::golden;
@@ -10,6 +11,7 @@ use crate::model::inputs::{InputShape, host_inputs, token_inputs};
 use crate::model::{
     Architecture, Mode, ModelConfig, decoder_only, encoder_decoder, relative_position_bucket,
 };
+use crate::partition::Placement;
 use crate::program::Program;
 use crate::store::{StoreId, Stores};
 use crate::tape::{Tape, Var};
@@ -38,7 +40,7 @@ fn targets() -> [(&'static str, Target); 2] {
 fn forward(case: &str, batch_name: &str, config: &ModelConfig, target: Target) -> BTreeMap<String, Vec<f32>> {
     let weights = golden::tensors(&format!("{case}/weights.safetensors"));
     let batch = golden::batch(case, batch_name);
-    let config = Rc::new(config.clone());
+    let config = Arc::new(config.clone());
     let shape = InputShape::of(&config, &batch, 1).unwrap();
     let (mut stores, mut tape) = (Stores::new(), Tape::new());
     let specs = config.parameters();
@@ -55,11 +57,21 @@ fn forward(case: &str, batch_name: &str, config: &ModelConfig, target: Target) -
     );
     let decoder = token_inputs(&mut tape, &config, "decoder", shape.rows, shape.decoder_length).unwrap();
     let logits = match config.architecture {
-        Architecture::DecoderOnly => decoder_only(&mut tape, &config, &parameters, &decoder, Mode::Evaluate),
+        Architecture::DecoderOnly => {
+            decoder_only(&mut tape, &config, &parameters, &Placement::alone(), &decoder, Mode::Evaluate)
+        },
         Architecture::EncoderDecoder => {
             let encoder =
                 token_inputs(&mut tape, &config, "encoder", shape.rows, shape.encoder_length).unwrap();
-            encoder_decoder(&mut tape, &config, &parameters, &encoder, &decoder, Mode::Evaluate)
+            encoder_decoder(
+                &mut tape,
+                &config,
+                &parameters,
+                &Placement::alone(),
+                &encoder,
+                &decoder,
+                Mode::Evaluate,
+            )
         }
     };
     logits.unwrap();

@@ -15,6 +15,7 @@ pub use memory::MemoryNeeds;
 use std::sync::Arc;
 
 use crate::host::HostTensor;
+use crate::mesh::{MeshAxis, Message};
 use crate::op::Op;
 use crate::shape::Spec;
 use crate::store::StoreId;
@@ -43,6 +44,8 @@ pub(crate) struct Step {
     pub(crate) outputs: Vec<(Place, Spec)>,
     /// Outputs that begin as a copy of an input that is needed later: (output, input).
     pub(crate) copies: Vec<(usize, usize)>,
+    /// What ranks along an axis of the mesh do together in its place.
+    pub(crate) exchange: Option<(MeshAxis, Message)>,
 }
 
 /// Something the host hands over at every run.
@@ -69,7 +72,7 @@ pub struct Program {
 impl Program {
     /// Plans what computes `results` and what changes stored tensors; everything else on the tape is left out.
     pub fn new(tape: &Tape, results: &[Var]) -> Result<Self, PlanError> {
-        plan::plan(tape, results)
+        plan::plan(tape, results, false)
     }
 
     /// What the host hands over at every run.
@@ -80,6 +83,17 @@ impl Program {
     /// How many operations a run performs.
     pub fn operations(&self) -> usize {
         self.steps.len()
+    }
+
+    /// The same with fewer, larger messages between ranks: everything is computed as early as it can be, and exchanges
+    /// that do not wait for each other become one. It takes more memory where much is computed from little.
+    pub fn with_joint_exchanges(tape: &Tape, results: &[Var]) -> Result<Self, PlanError> {
+        plan::plan(tape, results, true)
+    }
+
+    /// What ranks exchange in a run: along which axis of the mesh, and what.
+    pub fn exchanges(&self) -> impl Iterator<Item = &(MeshAxis, Message)> {
+        self.steps.iter().filter_map(|step| step.exchange.as_ref())
     }
 
     /// Bytes of the memory shared by what is computed, at once.
@@ -98,6 +112,14 @@ impl Program {
 /// Why a tape cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
+    /// What ranks cannot do together.
+    #[error("`{name}`: {reason}")]
+    Exchange {
+        /// What it makes.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
     /// A stored tensor is read after it was changed, through its older value.
     #[error("`{op}` (`{name}`) reads `{store}` as it was before `{changed_by}` changed it")]
     ReadAfterChange {

@@ -1,7 +1,10 @@
 //! Which nodes are needed, how long each tensor lives, and which slot it gets.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::mesh::Message;
+use crate::ops::Exchange;
 use crate::program::{Place, PlanError, Program, ProgramInput, Step, outer_place};
 use crate::shape::Spec;
 use crate::tape::{Origin, Tape, Var};
@@ -9,16 +12,24 @@ use crate::tape::{Origin, Tape, Var};
 /// Tensors of at most this many elements share slots whatever their sizes.
 const SMALL: usize = 1 << 14;
 
-pub(super) fn plan(tape: &Tape, results: &[Var]) -> Result<Program, PlanError> {
-    let order = order(tape, &wanted(tape, results));
+pub(super) fn plan(tape: &Tape, results: &[Var], joint_exchanges: bool) -> Result<Program, PlanError> {
+    let mut order = order(tape, &wanted(tape, results));
+    if joint_exchanges {
+        exchanges_last(tape, &mut order);
+    }
     check_changes(tape, &order)?;
     let mut planner = Planner::new(tape, &order, results);
     for (at, &node) in order.iter().enumerate() {
         planner.step(at, node);
     }
     let results = results.iter().map(|&var| planner.placed(var)).collect();
+    let mut steps = planner.steps;
+    if joint_exchanges {
+        steps = joined(steps);
+    }
+    write_messages(&mut steps)?;
     let mut program = Program {
-        steps: planner.steps,
+        steps,
         inputs: planner.inputs,
         constants: tape.constants.clone(),
         slots: planner.slots,
@@ -104,6 +115,54 @@ fn order(tape: &Tape, wanted: &[bool]) -> Vec<usize> {
     order
 }
 
+/// Sorts nodes by the exchanges that they wait for, and exchanges behind all others that wait for as many.
+fn exchanges_last(tape: &Tape, order: &mut [usize]) {
+    let mut waits: BTreeMap<Var, usize> = BTreeMap::new();
+    let mut keys = BTreeMap::new();
+    for &index in &*order {
+        let node = &tape.nodes[index];
+        let before = node.inputs.iter().filter_map(|var| waits.get(var)).max().copied().unwrap_or(0);
+        let exchange = node.op.exchange();
+        let after = before + usize::from(exchange.is_some());
+        waits.extend(node.outputs.iter().map(|var| (*var, after)));
+        keys.insert(index, (before, exchange.map(Exchange::over)));
+    }
+    order.sort_by_key(|index| keys.get(index).copied());
+}
+
+/// Sums over ranks that follow each other, as one. They happen in place, so that no result of one is where an input of
+/// another was.
+fn joined(steps: Vec<Step>) -> Vec<Step> {
+    let mut joined: Vec<Step> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let last = joined.last_mut().and_then(|last| Some((last.op.exchange()?.clone(), last)));
+        match (step.op.exchange(), last) {
+            (Some(exchange), Some((before, last))) if exchange.joins(&before) => {
+                let inputs = last.inputs.len();
+                last.op = Arc::new(before.with(exchange));
+                last.inputs.extend(step.inputs);
+                last.copies.extend(step.copies.iter().map(|(output, input)| (inputs + output, inputs + input)));
+                last.outputs.extend(step.outputs);
+            }
+            _ => joined.push(step),
+        }
+    }
+    joined
+}
+
+/// What ranks do together is known before the run.
+fn write_messages(steps: &mut [Step]) -> Result<(), PlanError> {
+    for step in steps {
+        let Some(exchange) = step.op.exchange() else { continue };
+        let specs = step.inputs.iter().map(|(_, spec)| spec.clone()).collect();
+        let message = Message::new(step.name.clone(), exchange.what(), specs, exchange.ranks());
+        let message =
+            message.map_err(|reason| PlanError::Exchange { name: step.name.clone(), reason })?;
+        step.exchange = Some((exchange.over(), message));
+    }
+    Ok(())
+}
+
 /// A stored tensor changes in place, so nobody may read its older value afterwards.
 fn check_changes(tape: &Tape, order: &[usize]) -> Result<(), PlanError> {
     let mut gone: BTreeMap<Var, &'static str> = BTreeMap::new();
@@ -187,7 +246,7 @@ impl<'a> Planner<'a> {
             outputs.push((place, spec));
         }
         let name = node.outputs.first().map_or(String::new(), |output| self.tape.name(*output).to_owned());
-        self.steps.push(Step { op: node.op.clone(), name, inputs, outputs, copies });
+        self.steps.push(Step { op: node.op.clone(), name, inputs, outputs, copies, exchange: None });
         let mut done: Vec<Var> = node.inputs.clone();
         done.retain(|var| self.last_use.get(var) == Some(&at) && !taken_over.contains(var));
         done.extend(node.outputs.iter().filter(|output| !self.last_use.contains_key(*output)));

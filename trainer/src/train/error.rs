@@ -3,6 +3,7 @@
 use crate::checkpoint::CheckpointError;
 use crate::engine::EngineError;
 use crate::log::LogError;
+use crate::mesh::Stopped;
 use crate::model::{InputError, ModelError};
 use crate::optimizer::OptimizerError;
 use crate::program::PlanError;
@@ -50,6 +51,20 @@ pub enum TrainError {
         /// How many parts were asked for.
         parts: usize,
     },
+    /// Rows that the ranks along the data axis cannot share.
+    #[error("{rows} rows of a microbatch cannot be shared evenly by {ranks} ranks of the data axis")]
+    DataRanks {
+        /// Rows of a microbatch.
+        rows: usize,
+        /// Ranks that share them.
+        ranks: usize,
+    },
+    /// A rank failed, and all others ended with it.
+    #[error(transparent)]
+    Rank(#[from] Stopped),
+    /// Threads could not be started.
+    #[error("a rank's thread could not be started: {0}")]
+    Thread(std::io::Error),
     /// A loss or a gradient that is not a number.
     #[error(
         "step {step}: the loss is {loss} and the gradient's norm {gradient_norm}; batch {digest} was made of {provenance}"

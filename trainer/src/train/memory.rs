@@ -2,42 +2,45 @@
 
 use crate::engine::Target;
 use crate::program::MemoryNeeds;
-use crate::train::{TrainError, TrainerPlan};
+use crate::train::{RankPlan, TrainError, TrainerPlan};
 
 impl TrainerPlan {
-    /// Refuses a run that needs more memory than its target has free, as far as that is known.
-    pub fn check_memory(&self, target: &Target) -> Result<(), TrainError> {
-        let Some((place, available)) = available(target) else { return Ok(()) };
-        let needs = self.needs();
-        if needs.total() <= available {
+    /// Refuses a run that needs more memory than its ranks' targets have free, as far as that is known.
+    pub fn check_memory(&self, targets: &[Target]) -> Result<(), TrainError> {
+        // Ranks whose memory is the machine's share it.
+        let here = self.ranks().iter().zip(targets).filter(|(_, target)| uses_machine(target));
+        let here: Vec<&RankPlan> = here.map(|(rank, _)| rank).collect();
+        let Some(available) = free_of_machine() else { return Ok(()) };
+        let needs: Vec<MemoryNeeds> = here.iter().map(|rank| rank.needs()).collect();
+        let total = needs.iter().map(MemoryNeeds::total).sum();
+        if total <= available {
             return Ok(());
         }
-        let [parameters, gradients, state] = self.stored_bytes();
-        let MemoryNeeds { working, inputs, .. } = needs;
+        let stored = |at: usize| in_words(here.iter().map(|rank| rank.stored_bytes()[at]).sum());
         Err(TrainError::Memory {
-            needed: in_words(needs.total()),
+            needed: in_words(total),
             what: format!(
                 "parameters {}, gradients {}, optimizer {}, activations {}, batches {}",
-                in_words(parameters),
-                in_words(gradients),
-                in_words(state),
-                in_words(working),
-                in_words(inputs)
+                stored(0),
+                stored(1),
+                stored(2),
+                in_words(needs.iter().map(|needs| needs.working).sum()),
+                in_words(needs.iter().map(|needs| needs.inputs).sum())
             ),
-            place: place.to_owned(),
+            place: match here.len() {
+                1 => "this machine".to_owned(),
+                ranks => format!("this machine, whose memory {ranks} ranks use,"),
+            },
             available: in_words(available),
         })
     }
 }
 
-/// The memory that is free. Drivers of graphics processors with memory of their own do not tell.
-fn available(target: &Target) -> Option<(&'static str, u64)> {
+/// Whether a target has no memory of its own. What graphics cards have free, their drivers do not tell.
+fn uses_machine(target: &Target) -> bool {
     match target {
-        Target::Cpu { .. } => Some(("this machine", free_of_machine()?)),
-        Target::Gpu(device) if ["cpu", "integrated"].contains(&device.info().device_type.as_str()) => {
-            Some(("this machine, whose memory the adapter uses,", free_of_machine()?))
-        }
-        Target::Gpu(_) => None,
+        Target::Cpu { .. } => true,
+        Target::Gpu(device) => ["cpu", "integrated"].contains(&device.info().device_type.as_str()),
     }
 }
 
@@ -79,7 +82,7 @@ mod tests {
         );
         let config = &mut config.as_mut().unwrap().config;
         let plan = TrainerPlan::new(config.trainer().unwrap(), config.input_shape().unwrap()).unwrap();
-        let words = plan.check_memory(&Target::Cpu { threads: 1 }).unwrap_err().to_string();
+        let words = plan.check_memory(&[Target::Cpu { threads: 1 }]).unwrap_err().to_string();
         assert!(words.starts_with("the run needs ") && words.contains("parameters 41 GiB"), "{words}");
     }
 }

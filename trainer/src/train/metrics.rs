@@ -24,6 +24,17 @@ pub struct Losses {
     pub correct: f64,
 }
 
+impl Losses {
+    /// Of all rows of both.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            loss: self.loss + other.loss,
+            z_loss: self.z_loss + other.z_loss,
+            correct: self.correct + other.correct,
+        }
+    }
+}
+
 /// The tokens of a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FeatureCounts {
@@ -83,6 +94,11 @@ impl BaseMetrics {
         }
     }
 
+    /// Says what the loss is, and what it was divided by.
+    pub(crate) fn with_losses(self, losses: Losses, factor: f32) -> Self {
+        Self { losses, ..self }.divided_by(factor)
+    }
+
     /// Says what the loss was divided by.
     pub fn divided_by(mut self, factor: f32) -> Self {
         self.token_loss = self.losses.loss * f64::from(factor);
@@ -96,9 +112,7 @@ impl BaseMetrics {
 
     /// Adds those of other rows.
     pub fn add(&mut self, other: &Self) {
-        self.losses.loss += other.losses.loss;
-        self.losses.z_loss += other.losses.z_loss;
-        self.losses.correct += other.losses.correct;
+        self.losses = self.losses.plus(other.losses);
         self.token_loss += other.token_loss;
         self.rows += other.rows;
         self.weights += other.weights;

@@ -6,13 +6,17 @@ mod fit;
 mod laws;
 mod loss;
 mod memory;
+#[cfg(test)]
+mod mesh_tests;
 mod metrics;
 mod network;
 mod objective;
+mod plan;
 mod report;
 mod restore;
 mod schedule;
 mod source;
+mod team;
 #[cfg(test)]
 mod tests;
 mod trainer;
@@ -28,4 +32,5 @@ pub use report::StepReport;
 pub use restore::{Beginning, RestoreFrom, What};
 pub use schedule::{Schedule, ScheduleConfig, ScheduleError};
 pub use source::{BatchSource, DatasetSource, SourceError};
-pub use trainer::{Trainer, TrainerConfig, TrainerPlan};
+pub use plan::{RankPlan, TrainerPlan};
+pub use trainer::{Trainer, TrainerConfig};

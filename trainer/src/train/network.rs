@@ -1,6 +1,7 @@
 //! A network whose parameters are stored tensors.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use seqio::Batch;
 
@@ -9,6 +10,7 @@ use crate::model::{
     decoder_only, encoder_decoder, floats, ints, token_inputs,
 };
 use crate::ops::{CrossEntropy, Sum};
+use crate::partition::Placement;
 use crate::shape::Spec;
 use crate::store::{StoreId, Stores};
 use crate::tape::{Tape, TapeError, Var};
@@ -18,9 +20,11 @@ use crate::train::{Objective, Targets};
 #[derive(Clone, Debug)]
 pub struct Network {
     /// Its sizes and flags.
-    pub config: Rc<ModelConfig>,
-    /// Its parameters and where they are kept, sorted by name.
+    pub config: Arc<ModelConfig>,
+    /// Its parameters, as they are on all ranks, and where this rank keeps its parts of them; sorted by name.
     pub parameters: Vec<(ParameterSpec, StoreId)>,
+    /// The rank.
+    pub placement: Placement,
 }
 
 /// What a loss is made of, each `f32[1]`, summed over the tokens of the rows.
@@ -55,16 +59,18 @@ pub(crate) fn targets_of(batch: &Batch, length: usize) -> Result<Targets<'_>, In
 }
 
 impl Network {
-    /// A place for each parameter among `stores`.
-    pub fn new(config: ModelConfig, stores: &mut Stores) -> Result<Self, ModelError> {
+    /// A place for this rank's part of each parameter among `stores`.
+    pub fn new(config: ModelConfig, placement: Placement, stores: &mut Stores) -> Result<Self, ModelError> {
         config.check()?;
         config.parameter_count()?;
+        placement.check(&config)?;
         let place = |spec: ParameterSpec| {
-            let id = stores.add(spec.name.clone(), Spec::f32(spec.shape.clone()));
+            let part = placement.part(&spec.shape, &spec.axes);
+            let id = stores.add(spec.name.clone(), Spec::f32(part.shape()));
             (spec, id)
         };
         let parameters = config.parameters().into_iter().map(place).collect();
-        Ok(Self { config: Rc::new(config), parameters })
+        Ok(Self { config: Arc::new(config), parameters, placement })
     }
 
     /// The parameters on a tape.
@@ -72,7 +78,7 @@ impl Network {
         self.parameters.iter().map(|(spec, id)| (spec.name.clone(), tape.stored(stores, *id))).collect()
     }
 
-    /// Records the network over inputs of this shape: logits f32[B, L, V].
+    /// Records the network over inputs of this shape: logits f32[B, L, V] of this rank's rows and part of the vocabulary.
     pub fn logits(
         &self,
         tape: &mut Tape,
@@ -84,17 +90,17 @@ impl Network {
         match config.architecture {
             Architecture::DecoderOnly => {
                 let tokens = token_inputs(tape, config, "decoder", shape.rows, shape.decoder_length)?;
-                decoder_only(tape, config, parameters, &tokens, mode)
+                decoder_only(tape, config, parameters, &self.placement, &tokens, mode)
             }
             Architecture::EncoderDecoder => {
                 let encoder = token_inputs(tape, config, "encoder", shape.rows, shape.encoder_length)?;
                 let decoder = token_inputs(tape, config, "decoder", shape.rows, shape.decoder_length)?;
-                encoder_decoder(tape, config, parameters, &encoder, &decoder, mode)
+                encoder_decoder(tape, config, parameters, &self.placement, &encoder, &decoder, mode)
             }
         }
     }
 
-    /// Records the loss over inputs of this shape.
+    /// Records the loss of this rank's rows, of this shape.
     pub fn losses(
         &self,
         tape: &mut Tape,

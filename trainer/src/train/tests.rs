@@ -9,8 +9,10 @@ use serde_json::Value;
 use crate::engine::{Engine, ProgramId, Target};
 use crate::golden;
 use crate::host::HostTensor;
+use crate::mesh::Mesh;
 use crate::model::{Architecture, InputShape, ModelConfig, host_inputs};
 use crate::optimizer::{AdafactorConfig, AdamWConfig, OptimizerConfig};
+use crate::partition::{Partitioning, Placement};
 use crate::program::Program;
 use crate::store::Stores;
 use crate::tape::{Tape, Var};
@@ -25,13 +27,13 @@ fn targets() -> [(&'static str, Target); 2] {
     [("host", Target::Cpu { threads: 2 }), ("device", Target::Gpu(device()))]
 }
 
-fn config_of(case: &str, batch: &str) -> ModelConfig {
+pub(super) fn config_of(case: &str, batch: &str) -> ModelConfig {
     let mut config = golden::config(case);
     config.inputs_bidirectional_attention = config.architecture == Architecture::DecoderOnly && batch != "lm";
     config
 }
 
-fn objective_of(hyper: &Value) -> Objective {
+pub(super) fn objective_of(hyper: &Value) -> Objective {
     let normalizing = match &hyper["loss_normalizing_factor"] {
         Value::Null => LossNormalizing::Nothing,
         written => serde_json::from_value(written.clone()).unwrap(),
@@ -51,7 +53,7 @@ fn gradients(
     let weights = golden::tensors(&format!("{case}/weights.safetensors"));
     let shape = InputShape::of(&config, batch, 1).unwrap();
     let (mut stores, mut tape) = (Stores::new(), Tape::new());
-    let network = Network::new(config, &mut stores).unwrap();
+    let network = Network::new(config, Placement::alone(), &mut stores).unwrap();
     let parameters = Rc::new(network.on(&mut tape, &stores));
     let losses = network.losses(&mut tape, &parameters, shape, objective, true).unwrap();
     let of: Vec<Var> = network.parameters.iter().map(|(spec, _)| parameters[&spec.name]).collect();
@@ -74,10 +76,10 @@ fn gradients(
     (BaseMetrics::new(batch, &token_weights, sums), named.collect())
 }
 
-const CASES: [&str; 5] = ["encdec", "encdec_v1_0_tied", "decoder_only", "decoder_only_untied", "scalable_t5"];
+pub(super) const CASES: [&str; 5] = ["encdec", "encdec_v1_0_tied", "decoder_only", "decoder_only_untied", "scalable_t5"];
 
 /// How far a gradient is from T5X's, as a part of what is allowed: 1e-4 of its root mean square and 1e-6.
-fn distance(expected: &[f32], found: &[f32]) -> f64 {
+pub(super) fn distance(expected: &[f32], found: &[f32]) -> f64 {
     assert_eq!(expected.len(), found.len());
     let squares: f64 = expected.iter().map(|x| f64::from(*x).powi(2)).sum();
     let room = 1e-4 * (squares / expected.len() as f64).sqrt() + 1e-6;
@@ -128,7 +130,7 @@ fn losses_metrics_and_gradients_are_those_of_t5x() {
 }
 
 /// The settings of a variant in `train.json`.
-fn settings_of(hyper: &Value) -> (OptimizerConfig, Schedule) {
+pub(super) fn settings_of(hyper: &Value) -> (OptimizerConfig, Schedule) {
     let constant = |base: f64| ScheduleConfig {
         factors: "constant".to_owned(),
         base_learning_rate: base,
@@ -160,7 +162,7 @@ fn settings_of(hyper: &Value) -> (OptimizerConfig, Schedule) {
 }
 
 /// How far parameters may be from T5X's (the goldens' README says why the factored encoder-decoder may be further).
-fn tolerance(case: &str, variant: &str, step: u64) -> f32 {
+pub(super) fn tolerance(case: &str, variant: &str, step: u64) -> f32 {
     match (case, variant, step) {
         ("encdec", "adafactor_factored", 1) => 1e-6,
         ("encdec", "adafactor_factored", _) => 2e-3,
@@ -171,32 +173,59 @@ fn tolerance(case: &str, variant: &str, step: u64) -> f32 {
 
 #[test]
 fn updates_are_those_of_t5x() {
+    let places = targets().map(|(name, target)| Place::alone(name, target));
+    let (compared, states) = updates_on(&places, &["encdec", "decoder_only", "scalable_t5"]);
+    assert!(compared > 500 && states > 150, "{compared}, {states}");
+}
+
+/// Where a run of several ranks is.
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) mesh: Mesh,
+    pub(super) partitioning: Partitioning,
+    pub(super) targets: Vec<Target>,
+}
+
+impl Place {
+    fn alone(name: &str, target: Target) -> Self {
+        let (mesh, partitioning) = (Mesh::default(), Partitioning::default());
+        Self { name: name.to_owned(), mesh, partitioning, targets: vec![target] }
+    }
+
+    pub(super) fn trainer(&self, config: TrainerConfig, batch: &Batch) -> Trainer {
+        let shape = InputShape::of(&config.model, batch, 1).unwrap();
+        let plan = TrainerPlan::on_mesh(config, shape, self.mesh, self.partitioning).unwrap();
+        Trainer::on(plan, self.targets.clone()).unwrap()
+    }
+}
+
+/// Trains as the goldens do; how many parameters and states were compared.
+pub(super) fn updates_on(places: &[Place], cases: &[&str]) -> (usize, usize) {
     let mut largest: BTreeMap<String, f32> = BTreeMap::new();
     let (mut compared, mut states) = (0, 0);
-    for case in ["encdec", "decoder_only", "scalable_t5"] {
+    for case in cases {
         let batch = golden::batch(case, "packed");
         for (variant, golden) in golden::json(&format!("{case}/train.json")).as_object().unwrap() {
             let (optimizer, schedule) = settings_of(&golden["hyper"]);
-            for (place, target) in targets() {
-                let model = config_of(case, "packed");
-                let shape = InputShape::of(&model, &batch, 1).unwrap();
+            for place in places {
+                let name = &place.name;
                 let objective =
                     Objective { z_loss: 1e-4, label_smoothing: 0.0, normalizing: LossNormalizing::Nothing };
                 let config = TrainerConfig {
-                    model,
+                    model: config_of(case, "packed"),
                     objective,
                     optimizer: optimizer.clone(),
                     schedule: schedule.clone(),
                     seed: 0,
                     microbatches: 1,
                 };
-                let mut trainer = Trainer::new(TrainerPlan::new(config, shape).unwrap(), target).unwrap();
+                let mut trainer = place.trainer(config, &batch);
                 for (name, (_, values)) in golden::tensors(&format!("{case}/weights.safetensors")) {
                     trainer.write(&name, values).unwrap();
                 }
                 for step in 0..5 {
                     let report = trainer.train(&batch).unwrap();
-                    let what = format!("{case}/{variant} on the {place}");
+                    let what = format!("{case}/{variant} on {name}");
                     let expected = &golden["steps"][step as usize];
                     // Where rounding decides parameters, losses follow them.
                     let room = if tolerance(case, variant, step) > 1e-3 { 1e-4 } else { 2e-5 };
@@ -220,7 +249,7 @@ fn updates_are_those_of_t5x() {
                             let room = tolerance(case, variant, done);
                             assert!(apart <= room, "{what}, {name} after {done} steps: apart by {apart}");
                             let so_far = largest
-                                .entry(format!("{case}/{variant} after {done} on the {place}"))
+                                .entry(format!("{case}/{variant} after {done} on {}", place.name))
                                 .or_default();
                             *so_far = so_far.max(apart);
                             compared += 1;
@@ -235,7 +264,7 @@ fn updates_are_those_of_t5x() {
                         assert_eq!(found.len(), shape.iter().product::<usize>(), "{case}/{variant}, {name}");
                         let room = if tolerance(case, variant, 5) > 1e-3 { 50.0 } else { 1.0 };
                         let apart = distance(&expected, &found) / room;
-                        assert!(apart <= 1.0, "{case}/{variant} on the {place}, {name}: {apart}");
+                        assert!(apart <= 1.0, "{case}/{variant} on {}, {name}: {apart}", place.name);
                         states += 1;
                     }
                 }
@@ -243,5 +272,5 @@ fn updates_are_those_of_t5x() {
         }
     }
     println!("largest distances of parameters: {largest:#?}");
-    assert!(compared > 500 && states > 150, "{compared}, {states}");
+    (compared, states)
 }

@@ -1,39 +1,36 @@
-//! A network that learns: its programs, its stored tensors, and what they run on.
+//! A network that learns: the programs and tensors of all ranks, and what they run on.
 //!
 //! ```text
 //! train(batch)   gradients of each microbatch, summed  ->  loss and norm seen on the host  ->  update
 //! ```
 //!
 //! Between gradients and update the host looks whether the numbers are finite, so that nothing is learnt from a step
-//! that is not.
-
-use std::rc::Rc;
+//! that is not. Ranks run the same programs at once, a thread each; a single rank runs on the caller's.
 
 use seqio::Batch;
 
-use crate::engine::{Engine, ProgramId, Target};
+use crate::engine::Target;
 use crate::host::HostTensor;
-use crate::model::{HostInputs, InputShape, host_inputs, part};
-use crate::model::{ModelConfig, initial_values};
-use crate::ops::{Accumulate, Fill, SumSquares};
-use crate::optimizer::{OptimizerConfig, StateTensor, Update, UpdatePlan, on_one_rank, scalars_spec};
-use crate::program::{MemoryNeeds, Program};
+use crate::mesh::{Mesh, MeshAxis, Rank, Span, Traffic};
+use crate::model::ModelConfig;
+use crate::model::{HostInputs, InputShape, host_inputs, initial_values, part};
+use crate::optimizer::OptimizerConfig;
+use crate::partition::Part;
 use crate::random::Key;
-use crate::shape::{Shape, Spec};
-use crate::store::{StoreId, Stores};
-use crate::tape::{Tape, TapeError, Var};
+use crate::shape::Shape;
+use crate::store::StoreId;
 use crate::train::network::{DROPOUT_KEY, WEIGHTS};
-use crate::train::{BaseMetrics, Losses, Network, Objective, Schedule, StepReport, TrainError, targets_of};
-
-const GRADIENTS: ProgramId = ProgramId(0);
-const UPDATE: ProgramId = ProgramId(1);
-const EVALUATE: ProgramId = ProgramId(2);
+use crate::train::plan::{EVALUATE, GRADIENTS, Kind, Named, REDUCE, RankPlan, UPDATE};
+use crate::train::team::{Team, Worker};
+use crate::train::{
+    BaseMetrics, Losses, Network, Objective, Schedule, StepReport, TrainError, TrainerPlan, targets_of,
+};
 
 /// Not 0 where the sum of gradients begins anew, i32[1].
-const FRESH: &str = "fresh";
+pub(super) const FRESH: &str = "fresh";
 
 /// The optimizer's numbers of the step.
-const SCALARS: &str = "scalars";
+pub(super) const SCALARS: &str = "scalars";
 
 /// What decides all numbers of a run, but for the data.
 #[derive(Clone, Debug)]
@@ -52,98 +49,71 @@ pub struct TrainerConfig {
     pub microbatches: usize,
 }
 
-/// A trainer on paper: all programs and all stored tensors, but no memory yet.
-#[derive(Debug)]
-pub struct TrainerPlan {
-    config: TrainerConfig,
-    network: Network,
-    stores: Stores,
-    gradients: Vec<StoreId>,
-    /// The optimizer's state by name.
-    state: Vec<(String, StoreId)>,
-    programs: Vec<Program>,
-    shape: InputShape,
-}
-
-impl TrainerPlan {
-    /// For batches of this shape (all rows of a batch).
-    pub fn new(config: TrainerConfig, batch: InputShape) -> Result<Self, TrainError> {
-        let parts = config.microbatches.max(1);
-        if batch.rows == 0 || !batch.rows.is_multiple_of(parts) {
-            return Err(TrainError::Microbatches { rows: batch.rows, parts });
-        }
-        let shape = InputShape { rows: batch.rows / parts, ..batch };
-        let mut stores = Stores::new();
-        let network = Network::new(config.model.clone(), &mut stores)?;
-        let gradients: Vec<StoreId> = network
-            .parameters
-            .iter()
-            .map(|(spec, _)| stores.add(format!("gradient of {}", spec.name), Spec::f32(spec.shape.clone())))
-            .collect();
-        let updates = updates(&config.optimizer, &network, &mut stores)?;
-        let state = named_state(&network, &updates);
-        let programs = vec![
-            gradient_program(&network, &stores, &gradients, shape, &config.objective)?,
-            update_program(&config.optimizer, &network, &stores, &gradients, &updates)?,
-            evaluation_program(&network, &stores, shape, &config.objective)?,
-        ];
-        Ok(Self { config, network, stores, gradients, state, programs, shape })
-    }
-
-    /// Bytes the run holds on its device.
-    pub fn needs(&self) -> MemoryNeeds {
-        MemoryNeeds::of(&self.stores, &self.programs)
-    }
-
-    /// Bytes of stored tensors: parameters, gradients, the optimizer's state.
-    pub fn stored_bytes(&self) -> [u64; 3] {
-        let bytes = |ids: &mut dyn Iterator<Item = StoreId>| -> u64 {
-            ids.map(|id| 4 * self.stores.get(id).spec.shape.elements() as u64).sum()
-        };
-        [
-            bytes(&mut self.network.parameters.iter().map(|(_, id)| *id)),
-            bytes(&mut self.gradients.iter().copied()),
-            bytes(&mut self.state.iter().map(|(_, id)| *id)),
-        ]
-    }
-
-    /// The network.
-    pub fn network(&self) -> &Network {
-        &self.network
-    }
-
-    /// Operations of a step: gradients of a microbatch, and the update.
-    pub fn operations(&self) -> [usize; 2] {
-        [self.programs[0].operations(), self.programs[1].operations()]
-    }
-}
-
 /// A network that learns.
 #[derive(Debug)]
 pub struct Trainer {
     config: TrainerConfig,
+    mesh: Mesh,
     network: Network,
-    stores: Stores,
-    state: Vec<(String, StoreId)>,
-    engine: Engine,
+    /// All stored tensors, with the part that each rank has.
+    tensors: Vec<Spread>,
+    team: Team,
+    /// Of a microbatch on one rank.
     shape: InputShape,
     step: u64,
+}
+
+/// A stored tensor on all ranks.
+#[derive(Debug)]
+struct Spread {
+    name: String,
+    shape: Shape,
+    kind: Kind,
+    /// Of each rank.
+    parts: Vec<(StoreId, Part)>,
+}
+
+/// A microbatch on its way to the ranks.
+struct Prepared {
+    /// Of every place along the data axis.
+    inputs: Vec<HostInputs>,
+    /// Its counts, still without losses.
+    counts: BaseMetrics,
+    factor: f32,
 }
 
 impl Trainer {
     /// With memory on `target`, all parameters zero: [`initialize`](Self::initialize) or write them.
     pub fn new(plan: TrainerPlan, target: Target) -> Result<Self, TrainError> {
-        let TrainerPlan { config, network, stores, state, programs, shape, .. } = plan;
-        let engine = Engine::new(target, &stores, programs)?;
-        Ok(Self { config, network, stores, state, engine, shape, step: 0 })
+        let targets = vec![target; plan.ranks.len()];
+        Self::on(plan, targets)
+    }
+
+    /// The same with a target for every rank of the plan.
+    pub fn on(plan: TrainerPlan, targets: Vec<Target>) -> Result<Self, TrainError> {
+        let TrainerPlan { config, mesh, ranks, shape } = plan;
+        let network = ranks[0].network.clone();
+        let kept = |(at, tensor): (usize, &Named)| {
+            let of = |rank: &RankPlan| (rank.tensors[at].id, rank.tensors[at].part.clone());
+            let Named { name, shape, kind, .. } = tensor.clone();
+            Spread { name, shape, kind, parts: ranks.iter().map(of).collect() }
+        };
+        let tensors = ranks[0].tensors.iter().enumerate().map(kept).collect();
+        let team = Team::new(mesh, ranks, targets)?;
+        Ok(Self { config, mesh, network, tensors, team, shape, step: 0 })
     }
 
     /// Draws all parameters from the run's seed.
     pub fn initialize(&mut self) -> Result<(), TrainError> {
-        for (spec, id) in &self.network.parameters {
-            let values = initial_values(self.config.seed, spec, None);
-            self.engine.write(&self.stores, *id, &HostTensor::F32(values))?;
-        }
+        let seed = self.config.seed;
+        self.team.on_all(move |Worker { plan, engine, .. }| {
+            for (spec, id) in &plan.network.parameters {
+                let part = plan.network.placement.part(&spec.shape, &spec.axes);
+                let values = HostTensor::F32(initial_values(seed, spec, &part));
+                engine.write(&plan.stores, *id, &values)?;
+            }
+            Ok(())
+        })?;
         Ok(())
     }
 
@@ -157,41 +127,59 @@ impl Trainer {
         self.step = step;
     }
 
-    /// What it is made of.
+    /// What it is made of, as its first rank has it.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
     /// Names and shapes of all parameters, sorted by name.
     pub fn parameters(&self) -> Vec<(String, Shape)> {
-        self.network.parameters.iter().map(|(spec, _)| (spec.name.clone(), spec.shape.clone())).collect()
+        self.named(Kind::Parameter)
     }
 
     /// Names and shapes of the optimizer's state, as `decoder/decoder_norm/scale/v`.
     pub fn optimizer_state(&self) -> Vec<(String, Shape)> {
-        let named = self.state.iter();
-        named.map(|(name, id)| (name.clone(), self.stores.get(*id).spec.shape.clone())).collect()
+        self.named(Kind::State)
     }
 
-    fn id_of(&self, name: &str) -> Option<StoreId> {
-        let parameter = self.network.parameters.iter().find(|(spec, _)| spec.name == name).map(|(_, id)| *id);
-        parameter.or_else(|| self.state.iter().find(|(state, _)| state == name).map(|(_, id)| *id))
+    fn named(&self, kind: Kind) -> Vec<(String, Shape)> {
+        let wanted = self.tensors.iter().filter(|tensor| tensor.kind == kind);
+        wanted.map(|tensor| (tensor.name.clone(), tensor.shape.clone())).collect()
     }
 
-    /// The numbers of a parameter or of a part of the optimizer's state; nothing if there is none of that name.
+    /// The numbers of a whole parameter, of its gradient, or of a part of the optimizer's state, whatever ranks have of
+    /// it; nothing if there is none of that name.
     pub fn read(&mut self, name: &str) -> Result<Vec<f32>, TrainError> {
-        match self.id_of(name) {
-            Some(id) => Ok(self.engine.read(&self.stores, id)?),
-            None => Ok(Vec::new()),
+        let Some(tensor) = self.tensors.iter().find(|tensor| tensor.name == name) else {
+            return Ok(Vec::new());
+        };
+        let mut whole = vec![0.0; tensor.shape.elements()];
+        for (rank, (id, part)) in tensor.parts.iter().enumerate() {
+            // Ranks may have the same part.
+            if tensor.parts[..rank].iter().all(|(_, other)| other != part) {
+                let id = *id;
+                let values = self.team.on_one(rank, move |Worker { plan, engine, .. }| {
+                    Ok(engine.read(&plan.stores, id)?)
+                })?;
+                part.paste(&values, &mut whole);
+            }
         }
+        Ok(whole)
     }
 
-    /// Fills a parameter or a part of the optimizer's state. A name that is none is passed over.
+    /// Fills a whole parameter or a part of the optimizer's state. A name that is none is passed over.
     pub fn write(&mut self, name: &str, values: Vec<f32>) -> Result<(), TrainError> {
-        match self.id_of(name) {
-            Some(id) => Ok(self.engine.write(&self.stores, id, &HostTensor::F32(values))?),
-            None => Ok(()),
+        let Some(tensor) = self.tensors.iter().find(|tensor| tensor.name == name) else { return Ok(()) };
+        for (rank, (id, part)) in tensor.parts.iter().enumerate() {
+            // Of another size than the whole it is refused by name.
+            let fits = values.len() == tensor.shape.elements();
+            let values = HostTensor::F32(if fits { part.cut(&values) } else { values.clone() });
+            let id = *id;
+            self.team.on_one(rank, move |Worker { plan, engine, .. }| {
+                Ok(engine.write(&plan.stores, id, &values)?)
+            })?;
         }
+        Ok(())
     }
 
     /// Learns from a batch, unless its loss or its gradient is not a number. The step counts either way.
@@ -200,8 +188,11 @@ impl Trainer {
         if report.is_finite() {
             let scalars = self.config.optimizer.scalars(self.step, report.learning_rate);
             let scalars = HostTensor::F32(scalars);
-            let results = self.engine.run(UPDATE, |name| (name == SCALARS).then_some(&scalars))?;
-            report.parameter_norm = f64::from(results[0][0]).sqrt();
+            let squares = self.team.on_all(move |worker| {
+                let results = worker.run(UPDATE, |name| (name == SCALARS).then_some(&scalars))?;
+                Ok(f64::from(results[0][0]))
+            })?;
+            report.parameter_norm = squares[0].sqrt();
         }
         self.step += 1;
         Ok(report)
@@ -210,150 +201,111 @@ impl Trainer {
     /// Computes losses and gradients of a batch, and changes no parameter.
     pub(crate) fn gradients(&mut self, batch: &Batch) -> Result<StepReport, TrainError> {
         let parts = self.config.microbatches.max(1);
-        if batch.num_rows != parts * self.shape.rows {
+        let rows = self.shape.rows * self.mesh.size(MeshAxis::Data);
+        if batch.num_rows != parts * rows {
             return Err(TrainError::Microbatches { rows: batch.num_rows, parts });
         }
-        let mut metrics = BaseMetrics::default();
-        let mut squares = 0.0;
+        let mut prepared = Vec::with_capacity(parts);
         for number in 0..parts {
-            let rows = part(batch, number * self.shape.rows..(number + 1) * self.shape.rows);
-            let (mut inputs, weights, factor) = self.inputs(&rows)?;
-            inputs.insert(FRESH.to_owned(), HostTensor::I32(vec![i32::from(number == 0)]));
+            let mut microbatch = self.prepare(&part(batch, number * rows..(number + 1) * rows))?;
             let key = Key::new(self.config.seed).fold_in(self.step as u32).fold_in(number as u32).0;
-            inputs.insert(DROPOUT_KEY.to_owned(), HostTensor::I32(key.map(|word| word as i32).to_vec()));
-            let results = self.engine.run(GRADIENTS, |name| inputs.get(name))?;
-            metrics.add(&BaseMetrics::new(&rows, &weights, sums(&results)).divided_by(factor));
-            squares = f64::from(results[3][0]);
+            let key = HostTensor::I32(key.map(|word| word as i32).to_vec());
+            for inputs in &mut microbatch.inputs {
+                inputs.insert(FRESH.to_owned(), HostTensor::I32(vec![i32::from(number == 0)]));
+                inputs.insert(DROPOUT_KEY.to_owned(), key.clone());
+            }
+            prepared.push(microbatch);
         }
-        let learning_rate = self.config.schedule.learning_rate(self.step);
+        let counts: Vec<_> = prepared.iter().map(|part| (part.counts.clone(), part.factor)).collect();
+        let found = self.team.on_all(move |worker| {
+            let place = worker.placement().place(MeshAxis::Data);
+            let (mut losses, mut squares) = (Vec::with_capacity(parts), 0.0);
+            for microbatch in &prepared {
+                let results = worker.run(GRADIENTS, |name| microbatch.inputs[place].get(name))?;
+                losses.push(losses_of(&results));
+                squares = results.get(3).map_or(0.0, |squares| f64::from(squares[0]));
+            }
+            if worker.placement().ranks(MeshAxis::Data) > 1 {
+                squares = f64::from(worker.run(REDUCE, |_| None)?[0][0]);
+            }
+            Ok((losses, squares))
+        })?;
+        let mut metrics = BaseMetrics::default();
+        for (number, (counts, factor)) in counts.into_iter().enumerate() {
+            let losses = self.over_data(|rank| found[rank].0[number]);
+            metrics.add(&counts.with_losses(losses, factor));
+        }
         Ok(StepReport {
             step: self.step,
-            gradient_norm: squares.sqrt(),
+            gradient_norm: found[0].1.sqrt(),
             parameter_norm: f64::NAN,
-            learning_rate,
+            learning_rate: self.config.schedule.learning_rate(self.step),
             base: metrics,
         })
     }
 
     /// Adds what the network makes of a batch, teacher-forced.
     pub fn evaluate(&mut self, batch: &Batch, sums_so_far: &mut BaseMetrics) -> Result<(), TrainError> {
-        let mut first = 0;
-        while first + self.shape.rows <= batch.num_rows {
-            let rows = part(batch, first..first + self.shape.rows);
-            let (inputs, weights, factor) = self.inputs(&rows)?;
-            let results = self.engine.run(EVALUATE, |name| inputs.get(name))?;
-            sums_so_far.add(&BaseMetrics::new(&rows, &weights, sums(&results)).divided_by(factor));
-            first += self.shape.rows;
+        let (rows, mut first) = (self.shape.rows * self.mesh.size(MeshAxis::Data), 0);
+        while first + rows <= batch.num_rows {
+            let Prepared { inputs, counts, factor } = self.prepare(&part(batch, first..first + rows))?;
+            let found = self.team.on_all(move |worker| {
+                let place = worker.placement().place(MeshAxis::Data);
+                Ok(losses_of(&worker.run(EVALUATE, |name| inputs[place].get(name))?))
+            })?;
+            let losses = self.over_data(|rank| found[rank]);
+            sums_so_far.add(&counts.with_losses(losses, factor));
+            first += rows;
         }
         Ok(())
     }
 
-    /// Inputs of a part of a batch, the weights of its tokens, and the factor that its loss is divided by.
-    fn inputs(&self, part: &Batch) -> Result<(HostInputs, Vec<f32>, f32), TrainError> {
-        let mut inputs = host_inputs(&self.config.model, self.shape, part)?;
-        let targets = targets_of(part, self.shape.decoder_length)?;
+    /// What each rank has exchanged since this was last asked; nothing where there is only one.
+    pub fn take_traffic(&mut self) -> Result<Vec<Traffic>, TrainError> {
+        let taken = |worker: &mut Worker| Ok(worker.rank.as_mut().map(Rank::take_traffic));
+        Ok(self.team.on_all(taken)?.into_iter().flatten().collect())
+    }
+
+    /// Whether ranks keep what they do when from now on.
+    pub fn record_spans(&mut self, on: bool) -> Result<(), TrainError> {
+        self.team.on_all(move |worker| Ok(worker.rank.iter_mut().for_each(|rank| rank.record(on))))?;
+        Ok(())
+    }
+
+    /// What ranks did when since this was last asked; nothing where there is only one.
+    pub fn take_spans(&mut self) -> Result<Vec<Span>, TrainError> {
+        let taken = |worker: &mut Worker| Ok(worker.rank.as_mut().map_or(Vec::new(), Rank::take_spans));
+        Ok(self.team.on_all(taken)?.concat())
+    }
+
+    /// Inputs of a microbatch, with the weights of its tokens divided by what its loss is divided by.
+    fn prepare(&self, microbatch: &Batch) -> Result<Prepared, TrainError> {
+        let targets = targets_of(microbatch, self.shape.decoder_length)?;
         let (weights, factor) = targets.weights_and_factor(self.config.objective.normalizing)?;
+        let counts = BaseMetrics::new(microbatch, &weights, Losses::default());
         // Without any weight there is nothing to divide, and the loss is 0.
         let divided = weights.iter().map(|weight| if factor > 0.0 { weight / factor } else { 0.0 });
-        inputs.insert(WEIGHTS.to_owned(), HostTensor::F32(divided.collect()));
-        Ok((inputs, weights, factor))
+        let divided: Vec<f32> = divided.collect();
+        let of_rank = divided.chunks_exact((self.shape.rows * self.shape.decoder_length).max(1));
+        let mut inputs = Vec::with_capacity(self.mesh.size(MeshAxis::Data));
+        for (place, weights) in of_rank.enumerate() {
+            let rows = part(microbatch, place * self.shape.rows..(place + 1) * self.shape.rows);
+            let mut of_place = host_inputs(&self.config.model, self.shape, &rows)?;
+            of_place.insert(WEIGHTS.to_owned(), HostTensor::F32(weights.to_vec()));
+            inputs.push(of_place);
+        }
+        Ok(Prepared { inputs, counts, factor })
+    }
+
+    /// The losses of all rows, from ranks that have different ones.
+    fn over_data(&self, of: impl Fn(usize) -> Losses) -> Losses {
+        let mesh = self.mesh;
+        let firsts = (0..mesh.ranks()).filter(|rank| mesh.place(*rank, MeshAxis::Model) == 0);
+        firsts.map(of).fold(Losses::default(), Losses::plus)
     }
 }
 
-fn sums(results: &[Vec<f32>]) -> Losses {
+fn losses_of(results: &[Vec<f32>]) -> Losses {
     let number = |at: usize| f64::from(results[at][0]);
     Losses { loss: number(0), z_loss: number(1), correct: number(2) }
-}
-
-/// Losses of a microbatch, its gradients added to the sums, and the sum of squares of all sums.
-fn gradient_program(
-    network: &Network,
-    stores: &Stores,
-    gradients: &[StoreId],
-    shape: InputShape,
-    objective: &Objective,
-) -> Result<Program, TrainError> {
-    let mut tape = Tape::new();
-    let parameters = Rc::new(network.on(&mut tape, stores));
-    let losses = network.losses(&mut tape, &parameters, shape, objective, true)?;
-    let fresh = tape.input(FRESH, Spec::i32([1]))?;
-    let of: Vec<Var> = network.parameters.iter().map(|(spec, _)| parameters[&spec.name]).collect();
-    let computed = tape.backward(losses.loss, &of)?;
-    let mut sums = Vec::with_capacity(gradients.len());
-    for (gradient, id) in computed.into_iter().zip(gradients) {
-        let stored = tape.stored(stores, *id);
-        sums.push(tape.record(Accumulate, &[stored, gradient, fresh])?);
-    }
-    let squares = squares_of(&mut tape, &sums)?;
-    Ok(Program::new(&tape, &[losses.loss, losses.z_loss, losses.correct, squares])?)
-}
-
-/// The update, and the sum of squares of all parameters before it.
-fn update_program(
-    optimizer: &OptimizerConfig,
-    network: &Network,
-    stores: &Stores,
-    gradients: &[StoreId],
-    updates: &[(UpdatePlan, Vec<StoreId>)],
-) -> Result<Program, TrainError> {
-    let mut tape = Tape::new();
-    let scalars = tape.input(SCALARS, scalars_spec())?;
-    let parameters: Vec<Var> = network.parameters.iter().map(|(_, id)| tape.stored(stores, *id)).collect();
-    let squares = squares_of(&mut tape, &parameters)?;
-    let gradients: Vec<Var> = gradients.iter().map(|id| tape.stored(stores, *id)).collect();
-    let gradient_scale = optimizer.record_gradient_scale_of(&mut tape, &gradients)?;
-    let places = network.parameters.iter().map(|(_, id)| *id).zip(gradients);
-    for ((parameter, gradient), (plan, state)) in places.zip(updates) {
-        let update = Update { stores, parameter, state, gradient, gradient_scale, scalars };
-        plan.record_update(&mut tape, &update, &mut on_one_rank)?;
-    }
-    Ok(Program::new(&tape, &[squares])?)
-}
-
-/// What the optimizer does with each parameter, and where it keeps what it needs for that.
-fn updates(
-    optimizer: &OptimizerConfig,
-    network: &Network,
-    stores: &mut Stores,
-) -> Result<Vec<(UpdatePlan, Vec<StoreId>)>, TrainError> {
-    optimizer.check()?;
-    let mut updates = Vec::with_capacity(network.parameters.len());
-    for (spec, _) in &network.parameters {
-        let plan = optimizer.plan(&spec.name, &spec.shape, &spec.axes)?;
-        let place = |tensor: &StateTensor| {
-            stores.add(format!("{}/{}", spec.name, tensor.name), Spec::f32(tensor.shape(&spec.shape)))
-        };
-        let state = plan.state.iter().map(place).collect();
-        updates.push((plan, state));
-    }
-    Ok(updates)
-}
-
-/// The optimizer's state by name, as `decoder/decoder_norm/scale/v`.
-fn named_state(network: &Network, updates: &[(UpdatePlan, Vec<StoreId>)]) -> Vec<(String, StoreId)> {
-    let mut named = Vec::new();
-    for ((spec, _), (plan, ids)) in network.parameters.iter().zip(updates) {
-        let names = plan.state.iter().map(|tensor| format!("{}/{}", spec.name, tensor.name));
-        named.extend(names.zip(ids.iter().copied()));
-    }
-    named
-}
-
-fn evaluation_program(
-    network: &Network,
-    stores: &Stores,
-    shape: InputShape,
-    objective: &Objective,
-) -> Result<Program, TrainError> {
-    let mut tape = Tape::new();
-    let parameters = Rc::new(network.on(&mut tape, stores));
-    let losses = network.losses(&mut tape, &parameters, shape, objective, false)?;
-    Ok(Program::new(&tape, &[losses.loss, losses.z_loss, losses.correct])?)
-}
-
-fn squares_of(tape: &mut Tape, tensors: &[Var]) -> Result<Var, TapeError> {
-    match SumSquares::of_all(tape, tensors)? {
-        Some(squares) => Ok(squares),
-        None => tape.record(Fill::new(0.0, [1]), &[]),
-    }
 }
