@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use seqio::Batch;
 
+use crate::mesh::MeshAxis;
 use crate::model::{
     Architecture, InputError, InputShape, Mode, ModelConfig, ModelError, ParameterSpec, Parameters,
     decoder_only, encoder_decoder, floats, ints, token_inputs,
@@ -117,8 +118,12 @@ impl Network {
         let tokens = [shape.rows, shape.decoder_length];
         let targets = tape.input("targets", Spec::i32(tokens))?;
         let weights = tape.input(WEIGHTS, Spec::f32(tokens))?;
+        let (classes, placement) = (self.config.vocab_size, &self.placement);
         let op = CrossEntropy::new(objective.z_loss, objective.label_smoothing);
-        let parts = tape.record_all(op, &[logits, targets, weights])?;
+        let op = op.part(placement.share(classes).start, classes);
+        let statistics = tape.record(op.statistics(), &[logits, targets])?;
+        let statistics = placement.all_gather(tape, MeshAxis::Model, 0, statistics)?;
+        let parts = tape.record_all(op, &[logits, targets, weights, statistics])?;
         Ok(LossVars {
             loss: tape.record(Sum, &[parts[0]])?,
             z_loss: tape.record(Sum, &[parts[1]])?,
