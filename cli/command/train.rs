@@ -42,7 +42,8 @@ pub(crate) fn run(session: &Session, args: &TrainArgs, out: &mut Out) -> anyhow:
 
     // What can be refused without the data is refused before caches are built.
     let (mesh, partitioning) = config.ranks().map_err(anyhow::Error::msg)?;
-    let plan = TrainerPlan::on_mesh(config.trainer()?, config.input_shape()?, mesh, partitioning).map_err(told)?;
+    let plan =
+        TrainerPlan::on_mesh(config.trainer()?, config.input_shape()?, mesh, partitioning).map_err(told)?;
     let ranks = config.open_ranks(mesh.ranks()).map_err(|error| {
         let hint = error.hint();
         hinted(error, Some(hint))
@@ -61,7 +62,11 @@ pub(crate) fn run(session: &Session, args: &TrainArgs, out: &mut Out) -> anyhow:
     for difference in differences {
         notes.note(format!("changed since the run began: {difference}"));
     }
-    notes.note(format!("training on {}, in `{}`", mesh_report::places(mesh, &places), config.run.dir.display()));
+    notes.note(format!(
+        "training on {}, in `{}`",
+        mesh_report::places(mesh, &places),
+        config.run.dir.display()
+    ));
     let ended = train(config, args, plan, targets, &data, &interrupt, out)?;
     finish(config, &ended, path, out)
 }

@@ -131,7 +131,8 @@ impl RunFile {
     fn check_mesh(&self, mistakes: &mut Mistakes<'_>) {
         let Some(config) = &self.config.mesh else { return };
         if config.adapters.as_ref().is_some_and(Vec::is_empty) {
-            mistakes.add(&["mesh", "adapters"], "`adapters` names none; leave it out for those of `[device]`");
+            mistakes
+                .add(&["mesh", "adapters"], "`adapters` names none; leave it out for those of `[device]`");
         }
         // Without sizes the machine decides, when the run begins.
         let (data, model) = (config.data.unwrap_or(1), config.model.unwrap_or(1));
@@ -141,7 +142,10 @@ impl RunFile {
         };
         let placement = Placement { mesh, rank: 0, partitioning: config.partitioning() };
         if let Err(error) = placement.check(&self.config.model) {
-            mistakes.add(&["mesh", if error.axis == MeshAxis::Data { "data" } else { "model" }], error.to_string());
+            mistakes.add(
+                &["mesh", if error.axis == MeshAxis::Data { "data" } else { "model" }],
+                error.to_string(),
+            );
         }
         let (rows, parts) = (self.config.data.batch_size, self.config.train.microbatches.max(1));
         let of_part = rows / parts;

@@ -92,8 +92,7 @@ fn cards() -> Vec<usize> {
     if !["discrete", "integrated", "virtual"].contains(&first.device_type.as_str()) {
         return Vec::new();
     }
-    let alike = found.iter().filter(|info| {
-        info.device_type == first.device_type && info.backend == first.backend
-    });
+    let alike =
+        found.iter().filter(|info| info.device_type == first.device_type && info.backend == first.backend);
     alike.map(|info| info.index).collect()
 }

@@ -9,8 +9,19 @@ use crate::config::{RunConfig, optimizer};
 use crate::model::{ModelConfig, ModelError, PRESETS, preset};
 
 /// The tables of a run file; those that must be there first.
-const TABLES: [&str; 11] =
-    ["model", "data", "train", "run", "optimizer", "schedule", "checkpoint", "restore", "eval", "device", "mesh"];
+const TABLES: [&str; 11] = [
+    "model",
+    "data",
+    "train",
+    "run",
+    "optimizer",
+    "schedule",
+    "checkpoint",
+    "restore",
+    "eval",
+    "device",
+    "mesh",
+];
 
 /// What stands for the text of the command line in messages.
 const SET: &str = "--set";

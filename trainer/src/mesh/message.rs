@@ -59,7 +59,8 @@ impl Message {
         &self.label
     }
 
-    pub(super) fn collective(&self) -> Collective {
+    /// What it does.
+    pub fn collective(&self) -> Collective {
         self.collective
     }
 

@@ -17,7 +17,12 @@ pub fn decoder_only(
     tokens: &Tokens,
     mode: Mode,
 ) -> Result<Var, TapeError> {
-    let context = Context { config: Arc::clone(config), parameters: Rc::clone(parameters), placement: *placement, mode };
+    let context = Context {
+        config: Arc::clone(config),
+        parameters: Rc::clone(parameters),
+        placement: *placement,
+        mode,
+    };
     let embedded = context.embed(tape, "decoder/token_embedder", tokens)?;
     let stack = Stack {
         name: "decoder",

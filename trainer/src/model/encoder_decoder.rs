@@ -18,7 +18,12 @@ pub fn encoder_decoder(
     decoder: &Tokens,
     mode: Mode,
 ) -> Result<Var, TapeError> {
-    let context = Context { config: Arc::clone(config), parameters: Rc::clone(parameters), placement: *placement, mode };
+    let context = Context {
+        config: Arc::clone(config),
+        parameters: Rc::clone(parameters),
+        placement: *placement,
+        mode,
+    };
     let embedded = context.embed(tape, "token_embedder", encoder)?;
     let stack = Stack {
         name: "encoder",

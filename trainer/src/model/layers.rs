@@ -3,9 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::mesh::MeshAxis;
 use crate::model::buckets::bucket_table;
 use crate::model::parameters::norm_before;
-use crate::mesh::MeshAxis;
 use crate::model::{ModelConfig, Parameters};
 use crate::ops::{Activate, Add, Attention, Dropout, Embedding, Gated, Matmul, RmsNorm, Scale, Select};
 use crate::partition::Placement;

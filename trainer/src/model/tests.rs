@@ -59,7 +59,7 @@ fn forward(case: &str, batch_name: &str, config: &ModelConfig, target: Target) -
     let logits = match config.architecture {
         Architecture::DecoderOnly => {
             decoder_only(&mut tape, &config, &parameters, &Placement::alone(), &decoder, Mode::Evaluate)
-        },
+        }
         Architecture::EncoderDecoder => {
             let encoder =
                 token_inputs(&mut tape, &config, "encoder", shape.rows, shape.encoder_length).unwrap();

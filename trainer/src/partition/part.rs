@@ -107,8 +107,11 @@ mod tests {
     fn parts_are_cut_and_put_back() {
         let shape = Shape::new([4, 3, 6]);
         let whole: Vec<usize> = (0..72).collect();
-        for (rows, middle, columns) in [(0..4, 0..3, 0..6), (2..4, 0..3, 0..6), (1..2, 1..3, 2..4), (0..4, 2..3, 0..6)] {
-            let part = Part::whole(&shape).along(0, rows.clone()).along(1, middle.clone()).along(2, columns.clone());
+        for (rows, middle, columns) in
+            [(0..4, 0..3, 0..6), (2..4, 0..3, 0..6), (1..2, 1..3, 2..4), (0..4, 2..3, 0..6)]
+        {
+            let part =
+                Part::whole(&shape).along(0, rows.clone()).along(1, middle.clone()).along(2, columns.clone());
             let mut expected = Vec::new();
             for row in rows {
                 for place in middle.clone() {
@@ -119,7 +122,11 @@ mod tests {
             assert_eq!(part.shape().elements(), expected.len());
             let mut back = vec![usize::MAX; 72];
             part.paste(&expected, &mut back);
-            assert!(back.iter().enumerate().all(|(i, x)| if expected.contains(&i) { *x == i } else { *x == usize::MAX }));
+            assert!(back.iter().enumerate().all(|(i, x)| if expected.contains(&i) {
+                *x == i
+            } else {
+                *x == usize::MAX
+            }));
         }
         assert_eq!(Part::whole(&Shape::new([])).cut(&[5]), [5]);
         assert!(Part::whole(&shape).along(1, 1..1).cut(&whole).is_empty());

@@ -67,7 +67,8 @@ impl Partitioning {
             (Two, Two) => &[Some(Model), Some(Data)],
         };
         let spread = ["vocab", "mlp", "heads", "joined_kv"].map(|axis| (axis, Some(Model)));
-        let whole = ["kv", "relpos_buckets", "abspos_buckets", "length", "layers", "stack", "mlp_activations"];
+        let whole =
+            ["kv", "relpos_buckets", "abspos_buckets", "length", "layers", "stack", "mlp_activations"];
         let mut rules = vec![("batch", Some(Data))];
         rules.extend(spread);
         rules.extend(embed.iter().map(|axis| ("embed", *axis)));

@@ -141,7 +141,8 @@ fn joined(steps: Vec<Step>) -> Vec<Step> {
                 let inputs = last.inputs.len();
                 last.op = Arc::new(before.with(exchange));
                 last.inputs.extend(step.inputs);
-                last.copies.extend(step.copies.iter().map(|(output, input)| (inputs + output, inputs + input)));
+                last.copies
+                    .extend(step.copies.iter().map(|(output, input)| (inputs + output, inputs + input)));
                 last.outputs.extend(step.outputs);
             }
             _ => joined.push(step),
@@ -156,8 +157,7 @@ fn write_messages(steps: &mut [Step]) -> Result<(), PlanError> {
         let Some(exchange) = step.op.exchange() else { continue };
         let specs = step.inputs.iter().map(|(_, spec)| spec.clone()).collect();
         let message = Message::new(step.name.clone(), exchange.what(), specs, exchange.ranks());
-        let message =
-            message.map_err(|reason| PlanError::Exchange { name: step.name.clone(), reason })?;
+        let message = message.map_err(|reason| PlanError::Exchange { name: step.name.clone(), reason })?;
         step.exchange = Some((exchange.over(), message));
     }
     Ok(())

@@ -123,7 +123,9 @@ fn recomputation_changes_no_bit_and_saves_memory() {
             config.model.dropout_rate = 0.2;
         }
         let shape = InputShape::of(&plain.model, &golden::batch(case, batch), 1).unwrap();
-        let needs = |config: &TrainerConfig| TrainerPlan::new(config.clone(), shape).unwrap().needs().working;
+        let needs = |config: &TrainerConfig| {
+            TrainerPlan::new(config.clone(), shape).unwrap().ranks()[0].needs().working
+        };
         assert!(needs(&again) < needs(&plain), "{case}: {} against {}", needs(&again), needs(&plain));
         let run = |config: &TrainerConfig, target| {
             let mut trainer = trainer(config, case, batch, target);

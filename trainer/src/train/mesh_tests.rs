@@ -73,7 +73,11 @@ fn gradients_on(place: &Place, cases: &[&str]) -> f64 {
                     assert!(apart <= 5e-6, "{what}, {metric}: {found} against {expected}");
                 }
                 let norm = of_case["grad_global_norm"].as_f64().unwrap();
-                assert!((report.gradient_norm / norm - 1.0).abs() <= 5e-6, "{what}: {}", report.gradient_norm);
+                assert!(
+                    (report.gradient_norm / norm - 1.0).abs() <= 5e-6,
+                    "{what}: {}",
+                    report.gradient_norm
+                );
                 for (parameter, (_, expected)) in golden::tensors(&path) {
                     let found = trainer.read(&format!("gradient of {parameter}")).unwrap();
                     let apart = distance(&expected, &found);
@@ -127,7 +131,16 @@ fn trained(place: &Place, config: &TrainerConfig, steps: usize) -> (Vec<f64>, BT
     let losses = (0..steps).map(|_| trainer.train(&batch).unwrap().base.losses.loss).collect();
     let names = trainer.parameters().into_iter().chain(trainer.optimizer_state()).map(|(name, _)| name);
     let names: Vec<String> = names.collect();
-    (losses, names.into_iter().map(|name| { let values = trainer.read(&name).unwrap(); (name, values) }).collect())
+    (
+        losses,
+        names
+            .into_iter()
+            .map(|name| {
+                let values = trainer.read(&name).unwrap();
+                (name, values)
+            })
+            .collect(),
+    )
 }
 
 fn with_dropout() -> TrainerConfig {

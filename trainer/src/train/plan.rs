@@ -112,7 +112,8 @@ impl TrainerPlan {
             EVALUATE => 0,
             _ => 1,
         };
-        let of = |(number, program)| Program::exchanges(program).map(move |exchange| (times(number), exchange));
+        let of =
+            |(number, program)| Program::exchanges(program).map(move |exchange| (times(number), exchange));
         programs.flat_map(of).filter(|(times, _)| *times > 0).collect()
     }
 }
@@ -190,11 +191,7 @@ fn gradient_program(
 }
 
 /// Gradients of parameters that every rank of the data axis has are summed over it; the sum of squares of all gradients.
-fn reduce_program(
-    network: &Network,
-    stores: &Stores,
-    gradients: &[StoreId],
-) -> Result<Program, TrainError> {
+fn reduce_program(network: &Network, stores: &Stores, gradients: &[StoreId]) -> Result<Program, TrainError> {
     let mut tape = Tape::new();
     let mut all: Vec<Var> = gradients.iter().map(|id| tape.stored(stores, *id)).collect();
     let is_whole = |at: &usize| {
@@ -258,11 +255,7 @@ fn updates(
 }
 
 /// All stored tensors, with what is here of each.
-fn named(
-    network: &Network,
-    gradients: &[StoreId],
-    updates: &[(UpdatePlan, Vec<StoreId>)],
-) -> Vec<Named> {
+fn named(network: &Network, gradients: &[StoreId], updates: &[(UpdatePlan, Vec<StoreId>)]) -> Vec<Named> {
     let parameters = || {
         network.parameters.iter().map(|(spec, id)| {
             let part = network.placement.part(&spec.shape, &spec.axes);

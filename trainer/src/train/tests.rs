@@ -76,7 +76,8 @@ fn gradients(
     (BaseMetrics::new(batch, &token_weights, sums), named.collect())
 }
 
-pub(super) const CASES: [&str; 5] = ["encdec", "encdec_v1_0_tied", "decoder_only", "decoder_only_untied", "scalable_t5"];
+pub(super) const CASES: [&str; 5] =
+    ["encdec", "encdec_v1_0_tied", "decoder_only", "decoder_only_untied", "scalable_t5"];
 
 /// How far a gradient is from T5X's, as a part of what is allowed: 1e-4 of its root mean square and 1e-6.
 pub(super) fn distance(expected: &[f32], found: &[f32]) -> f64 {

@@ -158,9 +158,9 @@ impl Trainer {
             // Ranks may have the same part.
             if tensor.parts[..rank].iter().all(|(_, other)| other != part) {
                 let id = *id;
-                let values = self.team.on_one(rank, move |Worker { plan, engine, .. }| {
-                    Ok(engine.read(&plan.stores, id)?)
-                })?;
+                let values = self
+                    .team
+                    .on_one(rank, move |Worker { plan, engine, .. }| Ok(engine.read(&plan.stores, id)?))?;
                 part.paste(&values, &mut whole);
             }
         }
