@@ -14,6 +14,7 @@ mod golden;
 pub mod gpu;
 pub mod host;
 pub mod log;
+pub mod mesh;
 pub mod model;
 mod number;
 pub mod op;

@@ -1,0 +1,157 @@
+//! One rank: what a thread holds to exchange numbers with the others.
+
+use crate::mesh::exchange::{Exchange, alone};
+use crate::mesh::timeline::{Span, SpanKind, Timeline};
+use crate::mesh::turn::Turn;
+use crate::mesh::world::{Halt, World};
+use crate::mesh::{Mesh, MeshAxis, Message, Stopped, Tensors};
+
+/// A rank at work, given by [`World::run`]. Ranks of a group do the same in the same order.
+#[derive(Debug)]
+pub struct Rank {
+    world: World,
+    rank: usize,
+    /// Along `data` and along `model`.
+    seats: [Seat; 2],
+    scratch: Vec<f32>,
+    traffic: Traffic,
+    timeline: Timeline,
+}
+
+/// How far a rank has got in a group.
+#[derive(Debug, Default)]
+struct Seat {
+    calls: u64,
+    chunks: u64,
+}
+
+/// What a rank has exchanged with others.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Traffic {
+    /// Bytes handed over.
+    pub put_bytes: u64,
+    /// Bytes taken.
+    pub taken_bytes: u64,
+    /// Collectives.
+    pub messages: u64,
+    /// The elements of the largest message.
+    pub largest_elements: usize,
+    /// Seconds in which there was nothing to do but wait.
+    pub waited_seconds: f64,
+}
+
+impl Rank {
+    pub(super) fn new(world: World, rank: usize) -> Self {
+        let timeline = Timeline::new(rank, world.epoch());
+        Self {
+            world,
+            rank,
+            seats: Default::default(),
+            scratch: Vec::new(),
+            traffic: Traffic::default(),
+            timeline,
+        }
+    }
+
+    /// Which rank it is.
+    pub fn index(&self) -> usize {
+        self.rank
+    }
+
+    /// Among which ranks.
+    pub fn mesh(&self) -> Mesh {
+        self.world.mesh()
+    }
+
+    /// Does this with the ranks that differ only along `axis`.
+    ///
+    /// All of them have to do the same; a difference stops all ranks, and so does a failure of `tensors`.
+    pub fn collective(
+        &mut self,
+        axis: MeshAxis,
+        message: &Message,
+        tensors: &mut dyn Tensors,
+    ) -> Result<(), Stopped> {
+        let result = self.exchange(axis, message, tensors);
+        result.map_err(|halt| self.world.halt(self.rank, halt))
+    }
+
+    fn exchange(&mut self, axis: MeshAxis, message: &Message, tensors: &mut dyn Tensors) -> Result<(), Halt> {
+        let Self { world, rank, seats, scratch, traffic, timeline } = self;
+        let members = world.mesh().size(axis);
+        if message.members() != members {
+            return Err(Halt::Because(format!(
+                "{message} is meant for {} ranks, but there are {members} along {axis}",
+                message.members()
+            )));
+        }
+        if members == 1 {
+            if let Some(stopped) = world.stopped() {
+                return Err(Halt::Stopped(stopped.clone()));
+            }
+            let start = timeline.now();
+            alone(message, tensors, scratch, world.chunk())?;
+            timeline.add(message.label(), SpanKind::Copy, start, timeline.now());
+            return Ok(());
+        }
+        traffic.messages += 1;
+        traffic.largest_elements = traffic.largest_elements.max(message.elements());
+        let seat = &mut seats[axis as usize];
+        let mut turn = Turn {
+            group: world.group(*rank, axis),
+            place: world.mesh().place(*rank, axis),
+            world,
+            number: seat.calls,
+            message: Some(message),
+            timeline,
+            traffic,
+        };
+        turn.begin()?;
+        seat.calls += 1;
+        seat.chunks = Exchange::new(turn, message, seat.chunks, tensors, scratch).run()?;
+        Ok(())
+    }
+
+    /// Waits until all ranks that differ only along `axis` have come here.
+    pub fn barrier(&mut self, axis: MeshAxis) -> Result<(), Stopped> {
+        let Self { world, rank, seats, traffic, timeline, .. } = self;
+        let seat = &mut seats[axis as usize];
+        let mut turn = Turn {
+            group: world.group(*rank, axis),
+            place: world.mesh().place(*rank, axis),
+            world,
+            number: seat.calls,
+            message: None,
+            timeline,
+            traffic,
+        };
+        seat.calls += 1;
+        let result = turn.begin().and_then(|()| turn.meet());
+        result.map_err(|halt| self.world.halt(self.rank, halt))
+    }
+
+    /// What was exchanged since this was last asked.
+    pub fn take_traffic(&mut self) -> Traffic {
+        std::mem::take(&mut self.traffic)
+    }
+
+    /// Whether spans are kept from now on.
+    pub fn record(&mut self, on: bool) {
+        self.timeline.record(on);
+    }
+
+    /// Seconds since the world began.
+    pub fn now(&self) -> f64 {
+        self.timeline.now()
+    }
+
+    /// Adds a span, if spans are kept.
+    pub fn span(&mut self, name: &str, kind: SpanKind, start: f64, end: f64) {
+        self.timeline.add(name, kind, start, end);
+    }
+
+    /// The spans that were kept since this was last asked.
+    pub fn take_spans(&mut self) -> Vec<Span> {
+        self.timeline.take()
+    }
+}
