@@ -88,11 +88,12 @@ impl<'a> Exchange<'a> {
     /// Does what there is to do, and gives the number of the next message's first chunk.
     pub(super) fn run(mut self) -> Result<u64, Halt> {
         let group = self.turn.group;
-        let mut done = None;
+        // What this member does not need at all, before its part of a sum, is taken from the start.
+        let mut done = Step::Take;
         loop {
             let mut state = group.lock();
             // Told once, or two members would wake each other over and over.
-            let mut news = done.and_then(|done| self.note(&mut state, done));
+            let mut news = self.note(&mut state, done);
             let step = loop {
                 self.turn.check(&state)?;
                 let step = self.choose(&mut state);
@@ -115,7 +116,7 @@ impl<'a> Exchange<'a> {
                 Step::Finish => return Ok(self.end),
             };
             self.turn.spent(kind, start);
-            done = Some(step);
+            done = step;
         }
     }
 

@@ -156,7 +156,7 @@ proptest! {
     fn collectives_do_what_a_plain_loop_does(
         sizes in (1usize..6, 1usize..3),
         turned: bool,
-        chunk in 1usize..60,
+        chunk in 1usize..24,
         count in 1usize..5,
         seed in 0u64..1 << 32,
     ) {
@@ -181,10 +181,21 @@ fn long_pieces_are_like_short_ones() {
         Collective::Broadcast { root: 2 },
     ];
     let messages = collectives.map(|collective| {
-        let tensors = vec![Spec::f32([3, 9000]), Spec::f32([6, 3]), Spec::f32([3, 3, 10_000])];
+        let tensors = vec![Spec::f32([3, 5001]), Spec::f32([6, 3]), Spec::f32([3, 3, 4200])];
         (MeshAxis::Data, Message::new("long", collective, tensors, 3).unwrap())
     });
     check(mesh, 7001, &messages, 1);
+}
+
+#[test]
+fn parts_far_into_a_long_message_are_reached() {
+    let mesh = Mesh::new(1, 3).unwrap();
+    let collectives = [Collective::ReduceScatter { axis: 0 }, Collective::AllGather { axis: 0 }];
+    let messages = collectives.map(|collective| {
+        let message = Message::new("far", collective, vec![Spec::f32([3, 100])], 3).unwrap();
+        (MeshAxis::Model, message)
+    });
+    check(mesh, 2, &messages, 1);
 }
 
 #[test]

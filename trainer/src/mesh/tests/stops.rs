@@ -101,8 +101,10 @@ fn whatever_ends_one_rank_ends_all_at_once() {
     }
 }
 
-/// What stops two ranks that do such things, one after the other.
-fn two(works: [&(dyn Fn(&mut Rank) -> Result<(), Stopped> + Sync); 2]) -> String {
+type Work<'a> = &'a (dyn Fn(&mut Rank) -> Result<(), Stopped> + Sync);
+
+/// What stops two ranks that do such things.
+fn two(works: [Work<'_>; 2]) -> String {
     let world = World::new(Mesh::new(2, 1).unwrap());
     everyone(&world, |mut rank| Ok(works[rank.index()](&mut rank)?));
     world.reason().unwrap().reason
