@@ -71,7 +71,11 @@ impl Team {
         }
         let world = World::new(mesh);
         let start = |(number, (plan, target))| Thread::start(&world, number, plan, target);
-        let threads = ranks.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
+        let threads =
+            ranks.into_iter().enumerate().map(start).collect::<Result<_, _>>().inspect_err(|error| {
+                // Those that were started do not wait for one that was not.
+                world.stop(0, error.to_string());
+            })?;
         let mut team = Self::Several(world, threads);
         team.on_all(|_| Ok(()))?;
         Ok(team)

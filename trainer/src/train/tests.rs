@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::engine::{Engine, ProgramId, Target};
 use crate::golden;
 use crate::host::HostTensor;
-use crate::mesh::Mesh;
+use crate::mesh::{Mesh, MeshAxis};
 use crate::model::{Architecture, InputShape, ModelConfig, host_inputs};
 use crate::optimizer::{AdafactorConfig, AdamWConfig, OptimizerConfig};
 use crate::partition::{Partitioning, Placement};
@@ -17,6 +17,7 @@ use crate::program::Program;
 use crate::store::Stores;
 use crate::tape::{Tape, Var};
 use crate::testing::device;
+use crate::train::mesh_tests::shared_by;
 use crate::train::network::WEIGHTS;
 use crate::train::{
     BaseMetrics, LossNormalizing, Losses, Network, Objective, Schedule, ScheduleConfig, Trainer,
@@ -166,7 +167,8 @@ pub(super) fn settings_of(hyper: &Value) -> (OptimizerConfig, Schedule) {
 pub(super) fn tolerance(case: &str, variant: &str, step: u64) -> f32 {
     match (case, variant, step) {
         ("encdec", "adafactor_factored", 1) => 1e-6,
-        ("encdec", "adafactor_factored", _) => 2e-3,
+        // One element whose two gradients nearly cancel: how they were summed decides by how much it changes.
+        ("encdec", "adafactor_factored", _) => 5e-3,
         (_, "adamw", _) => 2e-5,
         _ => 1e-5,
     }
@@ -209,7 +211,7 @@ pub(super) fn updates_on(places: &[Place], cases: &[&str]) -> (usize, usize) {
         for (variant, golden) in golden::json(&format!("{case}/train.json")).as_object().unwrap() {
             let (optimizer, schedule) = settings_of(&golden["hyper"]);
             for place in places {
-                let name = &place.name;
+                let (name, batch) = (&place.name, shared_by(place.mesh.size(MeshAxis::Data), batch.clone()));
                 let objective =
                     Objective { z_loss: 1e-4, label_smoothing: 0.0, normalizing: LossNormalizing::Nothing };
                 let config = TrainerConfig {
