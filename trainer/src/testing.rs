@@ -2,6 +2,7 @@
 //! of threads, and the derivative is the derivative.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use crate::engine::{Engine, ProgramId, Target};
@@ -55,6 +56,65 @@ impl Random {
 
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.bits() as usize % limit
+    }
+
+    /// So many numbers, normally distributed.
+    pub(crate) fn normals(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.normal()).collect()
+    }
+
+    /// An axis of this length, cut into so many parts that are not empty.
+    pub(crate) fn cut(&mut self, length: usize, parts: usize) -> Vec<Range<usize>> {
+        assert!((1..=length).contains(&parts), "{parts} parts of {length}");
+        let mut ends = std::collections::BTreeSet::from([length]);
+        while ends.len() < parts {
+            ends.insert(1 + self.below(length - 1));
+        }
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        starts.zip(&ends).map(|(start, end)| start..*end).collect()
+    }
+}
+
+/// The elements of a tensor that lie within a range of every axis.
+pub(crate) fn part_of<T: Copy>(values: &[T], dims: &[usize], ranges: &[Range<usize>]) -> Vec<T> {
+    let ([_, inner @ ..], [range, ranges @ ..]) = (dims, ranges) else { return values.to_vec() };
+    let width = inner.iter().product();
+    let rows = values.chunks(width).skip(range.start).take(range.len());
+    rows.flat_map(|row| part_of(row, inner, ranges)).collect()
+}
+
+/// A tape whose inputs have numbers.
+#[derive(Default)]
+pub(crate) struct Given {
+    pub(crate) tape: Tape,
+    values: BTreeMap<String, HostTensor>,
+}
+
+impl Given {
+    pub(crate) fn floats(&mut self, shape: impl Into<Shape>, values: Vec<f32>) -> Var {
+        self.input(Spec::f32(shape), HostTensor::F32(values))
+    }
+
+    pub(crate) fn ints(&mut self, shape: impl Into<Shape>, values: Vec<i32>) -> Var {
+        self.input(Spec::i32(shape), HostTensor::I32(values))
+    }
+
+    fn input(&mut self, spec: Spec, values: HostTensor) -> Var {
+        let name = format!("input {}", self.values.len());
+        self.values.insert(name.clone(), values);
+        self.tape.input(&name, spec).unwrap()
+    }
+
+    /// What `results` are on the host and on the device.
+    pub(crate) fn run(&self, results: &[Var]) -> [(&'static str, Vec<Vec<f32>>); 2] {
+        let program = Program::new(&self.tape, results).unwrap();
+        [("host", Target::Cpu { threads: 2 }), ("device", Target::Gpu(device()))].map(|(place, target)| {
+            let mut engine = Engine::new(target, &Stores::new(), vec![program.clone()]).unwrap();
+            let found = engine.run(ProgramId(0), |name| self.values.get(name)).unwrap();
+            let again = engine.run(ProgramId(0), |name| self.values.get(name)).unwrap();
+            assert_eq!(bits(&found), bits(&again), "another run on the {place}");
+            (place, found)
+        })
     }
 }
 
@@ -175,7 +235,8 @@ fn inner(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }
 
-fn bits(results: &[Vec<f32>]) -> Vec<Vec<u32>> {
+/// The bits of numbers, equal where these are the same numbers.
+pub(crate) fn bits(results: &[Vec<f32>]) -> Vec<Vec<u32>> {
     results.iter().map(|result| result.iter().map(|x| x.to_bits()).collect()).collect()
 }
 

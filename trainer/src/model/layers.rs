@@ -65,7 +65,7 @@ impl Context {
     pub(super) fn embed(&self, tape: &mut Tape, table: &str, tokens: &Tokens) -> Result<Var, TapeError> {
         let table_name = format!("{table}/embedding");
         let inputs = [self.parameters[&table_name], tokens.ids, tokens.order, tokens.starts];
-        let embedded = tape.record(Embedding, &inputs)?;
+        let embedded = tape.record(Embedding::whole(), &inputs)?;
         tape.label(embedded, table);
         Ok(embedded)
     }

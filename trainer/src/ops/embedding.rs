@@ -6,6 +6,9 @@
 //!
 //! `order` and `starts` list the places of every id ([`token_index`]): with them each row of the gradient is a sum in a
 //! fixed order, and no two invocations add to the same number. An id outside of the table gives zeros.
+//!
+//! Of a table that is split by rows each rank has some; ids, `order` and `starts` stay those of the whole vocabulary, and
+//! the sum of what the ranks found is what the whole table gives, since all but one of them add zeros.
 
 use rayon::prelude::*;
 
@@ -59,7 +62,27 @@ pub fn token_index(ids: &[i32], vocab_size: usize) -> Result<(Vec<i32>, Vec<i32>
 
 /// Rows of a table by id.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Embedding;
+pub struct Embedding {
+    /// The id of the table's first row, where other rows are elsewhere.
+    part: Option<usize>,
+}
+
+impl Embedding {
+    /// Of a table that has a row for every id.
+    pub fn whole() -> Self {
+        Self { part: None }
+    }
+
+    /// The table has the rows from this id on, of a longer one.
+    pub fn rows_from(self, first: usize) -> Self {
+        Self { part: Some(first) }
+    }
+
+    /// The id of the table's first row.
+    fn first(self) -> usize {
+        self.part.unwrap_or(0)
+    }
+}
 
 impl Op for Embedding {
     fn name(&self) -> &'static str {
@@ -76,11 +99,16 @@ impl Op for Embedding {
         if ids.kind != Kind::I32 {
             return Err("ids are i32".to_owned());
         }
-        if *order != Spec::i32([ids.shape.elements()]) || *starts != Spec::i32([vocab_size + 1]) {
+        let least = self.first().saturating_add(vocab_size + 1);
+        let ends = match (self.part, starts.shape.dims()) {
+            (Some(_), &[ends]) => ends.max(least),
+            _ => least,
+        };
+        if *order != Spec::i32([ids.shape.elements()]) || *starts != Spec::i32([ends]) {
             return Err(format!(
-                "order and starts of these ids are i32[{}] and i32[{}]",
+                "order and starts of these ids are i32[{}] and i32[{ends}]{}",
                 ids.shape.elements(),
-                vocab_size + 1
+                if self.part.is_some() { " or more" } else { "" }
             ));
         }
         Ok(vec![Spec::f32([ids.shape.dims(), &[width]].concat().as_slice())])
@@ -88,11 +116,12 @@ impl Op for Embedding {
 
     fn cpu(&self, args: &mut CpuArgs<'_>) {
         let (table, ids, rows) = (args.input(0), args.ints(1), args.output(0));
-        let width = args.dims(0)[1];
+        let (width, first) = (args.dims(0)[1], self.first());
         let at_once = (CHUNK / width.max(1)).max(1);
         rows.par_chunks_mut((at_once * width).max(1)).zip(ids.par_chunks(at_once)).for_each(|(rows, ids)| {
             for (row, id) in rows.chunks_exact_mut(width).zip(ids) {
-                match usize::try_from(*id).ok().and_then(|id| table.get(id * width..(id + 1) * width)) {
+                let at = usize::try_from(*id).ok().and_then(|id| id.checked_sub(first));
+                match at.and_then(|at| table.get(at * width..(at + 1) * width)) {
                     Some(found) => row.copy_from_slice(found),
                     None => row.fill(0.0),
                 }
@@ -103,7 +132,7 @@ impl Op for Embedding {
     fn gpu(&self, args: &mut GpuArgs<'_>) {
         let elements = args.output_shape(0).elements();
         let &[vocab_size, width] = args.shape(0).dims() else { return };
-        let params = [elements as u32, width as u32, vocab_size as u32];
+        let params = [elements, width, self.first(), vocab_size].map(|number| number as u32);
         let buffers = [args.input(0), args.input(1), args.output(0)];
         args.dispatch(&EMBEDDING, &buffers, &params, linear_groups(elements, 64));
     }
@@ -116,7 +145,8 @@ impl Op for Embedding {
     ) -> Result<Vec<Option<Var>>, TapeError> {
         let of_table = match gradients[0] {
             Some(gradient) => {
-                Some(tape.record(EmbeddingBackward, &[gradient, node.inputs[2], node.inputs[3]])?)
+                let op = EmbeddingBackward { first: self.first(), rows: tape.shape(node.inputs[0]).rows() };
+                Some(tape.record(op, &[gradient, node.inputs[2], node.inputs[3]])?)
             }
             None => None,
         };
@@ -124,9 +154,13 @@ impl Op for Embedding {
     }
 }
 
-/// gradient f32[S, D], order i32[N], starts i32[V + 1]  ->  the table's gradient f32[V, D].
+/// gradient f32[S, D], order i32[N], starts i32[V + 1]  ->  the table's gradient f32[rows, D].
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct EmbeddingBackward;
+struct EmbeddingBackward {
+    /// The id of the table's first row.
+    first: usize,
+    rows: usize,
+}
 
 impl Op for EmbeddingBackward {
     fn name(&self) -> &'static str {
@@ -141,8 +175,8 @@ impl Op for EmbeddingBackward {
             return Err("order has one place for every row of the gradient".to_owned());
         }
         match starts.shape.dims() {
-            &[ends] if ends > 0 && starts.kind == Kind::I32 => {
-                Ok(vec![Spec::f32([ends - 1, gradient.shape.width()])])
+            &[ends] if ends > self.first + self.rows && starts.kind == Kind::I32 => {
+                Ok(vec![Spec::f32([self.rows, gradient.shape.width()])])
             }
             _ => Err("starts is i32[vocab + 1]".to_owned()),
         }
@@ -155,7 +189,7 @@ impl Op for EmbeddingBackward {
         table.par_chunks_mut((at_once * width).max(1)).enumerate().for_each(|(chunk, rows)| {
             for (i, sum) in rows.chunks_exact_mut(width).enumerate() {
                 sum.fill(0.0);
-                let id = chunk * at_once + i;
+                let id = self.first + chunk * at_once + i;
                 let places = order.get(starts[id] as usize..starts[id + 1] as usize).unwrap_or_default();
                 for place in places {
                     let from = *place as usize * width;
@@ -168,7 +202,7 @@ impl Op for EmbeddingBackward {
 
     fn gpu(&self, args: &mut GpuArgs<'_>) {
         let elements = args.output_shape(0).elements();
-        let params = [elements as u32, args.output_shape(0).width() as u32];
+        let params = [elements, args.output_shape(0).width(), self.first].map(|number| number as u32);
         let buffers = [args.input(0), args.input(1), args.input(2), args.output(0)];
         args.dispatch(&EMBEDDING_BACKWARD, &buffers, &params, linear_groups(elements, 64));
     }
@@ -185,8 +219,10 @@ impl Op for EmbeddingBackward {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
-    use crate::testing::{Case, Random, check};
+    use crate::testing::{Case, Given, Random, bits, check, part_of};
 
     fn case(seed: u64, ids: Vec<i32>, shape: &[usize], vocab_size: usize, width: usize) -> Case {
         let (order, starts) = token_index(&ids, vocab_size).unwrap();
@@ -203,14 +239,72 @@ mod tests {
         for (shape, vocab_size, width) in [(vec![1], 1, 1), (vec![3, 7], 5, 6), (vec![2, 3, 40], 300, 65)] {
             let ids = (0..shape.iter().product()).map(|_| random.below(vocab_size) as i32).collect();
             check(case(21, ids, &shape, vocab_size, width), |tape, inputs| {
-                tape.record_all(Embedding, inputs)
+                tape.record_all(Embedding::whole(), inputs)
             });
         }
     }
 
     #[test]
     fn an_id_may_be_everywhere_or_nowhere() {
-        check(case(22, vec![3; 33], &[33], 5, 4), |tape, inputs| tape.record_all(Embedding, inputs));
+        check(case(22, vec![3; 33], &[33], 5, 4), |tape, inputs| tape.record_all(Embedding::whole(), inputs));
+    }
+
+    #[test]
+    fn parts_of_a_table_find_their_rows_and_zeros_for_the_others() {
+        let mut random = Random::new(23);
+        for (tokens, vocab_size, width, parts) in [(1, 1, 1, 1), (60, 7, 5, 3), (90, 131, 8, 4)] {
+            let ids: Vec<i32> = (0..tokens).map(|_| random.below(vocab_size) as i32).collect();
+            let (order, starts) = token_index(&ids, vocab_size).unwrap();
+            let (table, of_rows) = (random.normals(vocab_size * width), random.normals(tokens * width));
+            let mut given = Given::default();
+            let tokens_index = [
+                given.ints([tokens], ids.clone()),
+                given.ints([tokens], order),
+                given.ints([vocab_size + 1], starts),
+            ];
+            let of_rows = given.floats([tokens, width], of_rows);
+            let mut cuts = random.cut(vocab_size, 1);
+            cuts.extend(random.cut(vocab_size, parts));
+            let mut results = Vec::new();
+            for (at, rows) in cuts.iter().enumerate() {
+                let here = part_of(&table, &[vocab_size, width], from_ref(rows));
+                let here = given.floats([rows.len(), width], here);
+                let inputs = [&[here][..], &tokens_index].concat();
+                let op = Embedding::whole();
+                let op = if at == 0 { op } else { op.rows_from(rows.start) };
+                let found = given.tape.record(op, &inputs).unwrap();
+                results.push(found);
+                results.extend(given.tape.pull_back(&[(found, of_rows)], &[here]).unwrap());
+            }
+            for (place, found) in given.run(&results) {
+                for (part, rows) in found.chunks(2).zip(&cuts) {
+                    let expected = ids.iter().enumerate().flat_map(|(at, id)| {
+                        let here = rows.contains(&(*id as usize));
+                        let row = &found[0][at * width..(at + 1) * width];
+                        row.iter().map(move |x| if here { *x } else { 0.0 })
+                    });
+                    let of_table = part_of(&found[1], &[vocab_size, width], from_ref(rows));
+                    let expected = [expected.collect(), of_table];
+                    assert_eq!(bits(part), bits(&expected), "rows {rows:?} on the {place}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_table_ends_where_the_vocabulary_does() {
+        let mut given = Given::default();
+        let inputs = [
+            given.floats([3, 2], vec![0.0; 6]),
+            given.ints([1], vec![0]),
+            given.ints([1], vec![0]),
+            given.ints([6], vec![0; 6]),
+        ];
+        assert!(given.tape.record(Embedding::whole().rows_from(2), &inputs).is_ok());
+        let error = given.tape.record(Embedding::whole().rows_from(3), &inputs).unwrap_err();
+        insta::assert_snapshot!(error, @"`embedding` in ``: order and starts of these ids are i32[1] and i32[7] or more; it got `input 0` f32[3, 2], `input 1` i32[1], `input 2` i32[1], `input 3` i32[6]");
+        assert!(given.tape.record(Embedding::whole(), &inputs).is_err());
+        assert!(given.tape.record(Embedding::whole().rows_from(usize::MAX), &inputs).is_err());
     }
 
     #[test]
@@ -240,7 +334,7 @@ mod tests {
             .zip(["t", "i", "o", "s"])
             .map(|(spec, name)| tape.input(name, spec).unwrap())
             .collect();
-        let error = tape.record(Embedding, &inputs).unwrap_err();
+        let error = tape.record(Embedding::whole(), &inputs).unwrap_err();
         insta::assert_snapshot!(error, @"`embedding` in ``: order and starts of these ids are i32[6] and i32[10]; it got `t` f32[9, 4], `i` i32[2, 3], `o` i32[5], `s` i32[10]");
     }
 }

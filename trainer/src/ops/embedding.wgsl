@@ -1,4 +1,10 @@
-struct Params { elements: u32, width: u32, vocab_size: u32 }
+struct Params {
+    elements: u32,
+    width: u32,
+    // The id of the table's first row, and how many rows there are.
+    first: u32,
+    rows_here: u32,
+}
 @group(0) @binding(0) var<uniform> p: Params;
 
 @group(0) @binding(1) var<storage, read> table: array<f32>;
@@ -13,11 +19,11 @@ fn embedding(
 ) {
     let i = linear_index(group, groups, local, 64u);
     if i < p.elements {
-        // A negative id is beyond every vocabulary as an unsigned number.
-        let id = ids[i / p.width];
+        // A negative id, or one before the first row, is beyond every table as an unsigned number.
+        let at = ids[i / p.width] - p.first;
         var value = 0.0;
-        if id < p.vocab_size {
-            value = table[id * p.width + i % p.width];
+        if at < p.rows_here {
+            value = table[at * p.width + i % p.width];
         }
         rows[i] = value;
     }
@@ -37,8 +43,9 @@ fn embedding_backward(
     let i = linear_index(group, groups, local, 64u);
     if i < p.elements {
         let column = i % p.width;
-        var at = starts[i / p.width];
-        let end = starts[i / p.width + 1u];
+        let id = p.first + i / p.width;
+        var at = starts[id];
+        let end = starts[id + 1u];
         var sum = 0.0;
         // Padding may take most places: four at a time do not wait for each other.
         for (; at + 4u <= end; at += 4u) {
