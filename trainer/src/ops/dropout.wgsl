@@ -8,6 +8,9 @@ struct Params {
     site: u32,
     rate: f32,
     scale: f32,
+    // Of the mask of the whole: its first element here, and its width.
+    first: u32,
+    whole_width: u32,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read_write> x: array<f32>;
@@ -27,7 +30,7 @@ fn dropout(
     let column = i % p.width;
     let part = i / p.width % p.parts;
     let sharing = i / p.width / p.parts;
-    let kept = keeps(vec2<u32>(key[0], key[1]), p.site, sharing * p.width + column, p.rate);
+    let kept = keeps(vec2<u32>(key[0], key[1]), p.site, p.first + sharing * p.whole_width + column, p.rate);
     let end = min((part + 1u) * p.rows_at_once, p.places);
     for (var place = part * p.rows_at_once; place < end; place++) {
         let at = (sharing * p.places + place) * p.width + column;
