@@ -19,6 +19,10 @@ struct Params {
     rate: f32,
     // What probabilities that are kept are multiplied by.
     scale: f32,
+    // Where these batch rows and heads are in the whole that they may be a part of.
+    first_row: u32,
+    first_head: u32,
+    whole_heads: u32,
     // What one kernel alone is asked.
     flag: u32,
 }

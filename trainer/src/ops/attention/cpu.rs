@@ -78,8 +78,14 @@ impl<'a> Setting<'a> {
         setting.bias = table.map(|at| setting.bias_by_distance(args.input(at)));
         setting.kept = attention.dropout.zip(attention.key_at()).map(|(dropout, at)| {
             let key = Key([args.ints(at)[0] as u32, args.ints(at)[1] as u32]);
-            let kept = |i| if keeps(key, dropout.site, i, dropout.rate) { dropout.scale() } else { 0.0 };
-            (0..(batch * heads * keys) as u32).into_par_iter().map(kept).collect()
+            let mut kept = vec![0.0; batch * heads * keys];
+            kept.par_chunks_mut(keys).enumerate().for_each(|(head, kept)| {
+                let first = (attention.head_of_whole(head) * keys) as u32;
+                for (factor, at) in kept.iter_mut().zip(first..) {
+                    *factor = if keeps(key, dropout.site, at, dropout.rate) { dropout.scale() } else { 0.0 };
+                }
+            });
+            kept
         });
         setting
     }

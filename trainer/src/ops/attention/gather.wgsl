@@ -28,7 +28,11 @@ fn gather(
     } else if i < p.kept_at {
         facts[i] = prefix[i - p.prefix_at];
     } else {
-        let kept = keeps(vec2<u32>(key[0], key[1]), p.site, i - p.kept_at, p.rate);
+        let here = i - p.kept_at;
+        let by_head = here / p.keys;
+        let row = p.first_row + by_head / p.heads;
+        let head = row * p.whole_heads + p.first_head + by_head % p.heads;
+        let kept = keeps(vec2<u32>(key[0], key[1]), p.site, head * p.keys + here % p.keys, p.rate);
         facts[i] = bitcast<u32>(select(0.0, p.scale, kept));
     }
 }

@@ -1,6 +1,6 @@
 //! On a device: tiles of four queries by four keys, one invocation for four rows of a result.
 
-use super::{Attention, AttentionBackward, Extent};
+use super::{Attention, AttentionBackward, Extent, Part};
 use crate::gpu::{BufferRef, GpuArgs, Kernel, PRELUDE, linear_groups};
 use crate::random::THREEFRY;
 
@@ -104,7 +104,9 @@ fn params(attention: &Attention, extent: &Extent) -> Vec<u32> {
     let (site, rate, scale) =
         attention.dropout.map_or((0, 0.0, 1.0), |dropout| (dropout.site, dropout.rate, dropout.scale()));
     let words = lengths.into_iter().chain(flags).chain(places).map(|word| word as u32);
-    words.chain([site, rate.to_bits(), scale.to_bits()]).collect()
+    let Part { first_row, first_head, whole_heads } = attention.whole();
+    let part = [first_row, first_head, whole_heads].map(|word| word as u32);
+    words.chain([site, rate.to_bits(), scale.to_bits()]).chain(part).collect()
 }
 
 /// Fills the buffer of the smaller inputs.

@@ -40,6 +40,15 @@ pub struct Attention {
     relative: bool,
     prefix: bool,
     dropout: Option<Dropout>,
+    part: Option<Part>,
+}
+
+/// Where the batch rows and heads here are in a whole that is spread over ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    first_row: usize,
+    first_head: usize,
+    whole_heads: usize,
 }
 
 /// Probabilities that are set to zero, the same for all queries of a head: one draw for every batch row, head and key.
@@ -79,7 +88,7 @@ impl Extent {
 impl Attention {
     /// Of this many heads, every query seeing all keys of its group.
     pub fn new(heads: usize) -> Self {
-        Self { heads, causal: false, relative: false, prefix: false, dropout: None }
+        Self { heads, causal: false, relative: false, prefix: false, dropout: None, part: None }
     }
 
     /// Queries do not see later keys.
@@ -104,6 +113,24 @@ impl Attention {
     pub fn dropout(mut self, rate: f32, site: u32) -> Self {
         self.dropout = Some(Dropout { rate, site });
         self
+    }
+
+    /// The heads are some of `whole_heads`, from `first_head` on, and the batch rows those from `first_row` on: dropout
+    /// drops what it would drop of the whole.
+    pub fn part(mut self, first_row: usize, first_head: usize, whole_heads: usize) -> Self {
+        self.part = Some(Part { first_row, first_head, whole_heads });
+        self
+    }
+
+    /// The whole that the heads are part of; by default they are all of it.
+    fn whole(&self) -> Part {
+        self.part.unwrap_or(Part { first_row: 0, first_head: 0, whole_heads: self.heads })
+    }
+
+    /// Which head of the whole one here is; heads are counted over all batch rows.
+    fn head_of_whole(&self, here: usize) -> usize {
+        let Part { first_row, first_head, whole_heads } = self.whole();
+        (first_row + here / self.heads) * whole_heads + first_head + here % self.heads
     }
 
     /// Where the table is among the inputs, before the buckets.
@@ -139,6 +166,14 @@ impl Attention {
         if [batch, queries, keys, row].contains(&0) || (self.relative && buckets == 0) {
             return Err("an axis is empty".to_owned());
         }
+        if let Some(Part { first_head, whole_heads, .. }) = self.part
+            && first_head.saturating_add(self.heads) > whole_heads
+        {
+            return Err(format!(
+                "{} heads from head {first_head} on are no part of {whole_heads}",
+                self.heads
+            ));
+        }
         if self.prefix && queries != keys {
             return Err("a prefix is of queries and keys of one length".to_owned());
         }
@@ -160,7 +195,9 @@ impl Attention {
             if !(0.0..1.0).contains(&rate) {
                 return Err(format!("a rate is at least 0 and below 1, not {rate}"));
             }
-            if u32::try_from(batch * self.heads * keys).is_err() {
+            let Part { first_row, whole_heads, .. } = self.whole();
+            let elements = first_row.saturating_add(batch).saturating_mul(whole_heads).saturating_mul(keys);
+            if u32::try_from(elements).is_err() {
                 return Err("a mask has less than 2^32 elements".to_owned());
             }
             wanted.push(("the key", Spec::i32([2])));

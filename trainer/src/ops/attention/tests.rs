@@ -1,5 +1,7 @@
 //! Against the formula written down naively, against T5X's masks, and by the laws of operations.
 
+mod parts;
+
 use std::collections::BTreeMap;
 
 use super::cpu::Setting;
