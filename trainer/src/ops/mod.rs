@@ -23,7 +23,7 @@ pub use accumulate::Accumulate;
 pub use activation::{Activate, Activation, Gated};
 pub use add::Add;
 pub use attention::Attention;
-pub use cross_entropy::CrossEntropy;
+pub use cross_entropy::{CrossEntropy, CrossEntropyStatistics};
 pub use dropout::Dropout;
 pub use embedding::{Embedding, TokenError, token_index};
 pub use fill::Fill;

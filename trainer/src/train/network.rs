@@ -112,7 +112,8 @@ impl Network {
         let targets = tape.input("targets", Spec::i32(tokens))?;
         let weights = tape.input(WEIGHTS, Spec::f32(tokens))?;
         let op = CrossEntropy::new(objective.z_loss, objective.label_smoothing);
-        let parts = tape.record_all(op, &[logits, targets, weights])?;
+        let statistics = tape.record(op.statistics(), &[logits, targets])?;
+        let parts = tape.record_all(op, &[logits, targets, weights, statistics])?;
         Ok(LossVars {
             loss: tape.record(Sum, &[parts[0]])?,
             z_loss: tape.record(Sum, &[parts[1]])?,
