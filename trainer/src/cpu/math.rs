@@ -26,7 +26,8 @@ pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// The natural logarithm of a positive number that has a full exponent (at least 1.2e-38), within 2 units of the last place.
+/// The natural logarithm of a positive number that has a full exponent (at least 1.2e-38), within 2 units of the last
+/// place; infinity of infinity, not a number of what is none.
 #[inline(always)]
 pub fn ln(x: f32) -> f32 {
     // x = 2ᵏ · m with m from √½ to √2.
@@ -37,7 +38,8 @@ pub fn ln(x: f32) -> f32 {
     let f = (m - 1.0) / (m + 1.0);
     let s = f * f;
     let rest = f * s * (0.666_666_7 + s * (0.4 + s * (0.285_714_3 + s * (0.222_222_22 + s * 0.181_818_18))));
-    power * 0.693_359_4 + (2.0 * f + (rest + power * -2.121_944_4e-4))
+    let found = power * 0.693_359_4 + (2.0 * f + (rest + power * -2.121_944_4e-4));
+    if x < f32::INFINITY { found } else { x }
 }
 
 /// The sum of the products of what is at the same place, always in the same order.
@@ -128,5 +130,7 @@ mod tests {
             assert!(error <= 2.0, "{error} units in {range:?}");
         }
         assert_eq!(ln(1.0), 0.0);
+        assert_eq!(ln(f32::INFINITY), f32::INFINITY);
+        assert!(ln(f32::NAN).is_nan());
     }
 }

@@ -286,12 +286,15 @@ fn logits_of_minus_infinity_count_for_nothing() {
 
 #[test]
 fn what_is_not_a_number_is_hidden_by_no_part() {
-    for spoilt in [vec![f32::NAN; 20], vec![f32::NEG_INFINITY; 40]] {
+    for spoilt in [vec![f32::NAN; 20], vec![f32::INFINITY; 3], vec![f32::NEG_INFINITY; 40]] {
         let mut logits = vec![vec![0.5; 40]];
         logits[0][..spoilt.len()].copy_from_slice(&spoilt);
-        for parts in [vec![0..20, 20..40], vec![0..5, 5..40]] {
+        for parts in [vec![0..20, 20..40], vec![0..5, 5..40], vec![0..30, 30..40]] {
             for (place, found) in run_in_parts(CrossEntropy::new(0.0, 0.0), &logits, &[30], &[1.0], &parts) {
-                assert!(!found[0][0].is_finite(), "{place}");
+                assert!(!found[0][0].is_finite(), "{spoilt:?} on the {place}");
+            }
+            for (place, found) in run(CrossEntropy::new(0.0, 0.0), &logits, &[30], &[1.0]) {
+                assert!(!found[0][0].is_finite(), "{spoilt:?} on the {place}");
             }
         }
     }
