@@ -22,6 +22,9 @@ pub struct MeshConfig {
     /// graphics card in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapters: Option<Vec<AdapterName>>,
+    /// Ranks on one adapter share a device, and exchange numbers in its memory.
+    #[serde(default)]
+    pub share_devices: bool,
     /// Over how many axes of the mesh activations are spread: 1 or 2.
     #[serde(default)]
     pub activation_partitioning_dims: PartitioningDims,
@@ -37,6 +40,15 @@ pub struct RankTarget {
     pub target: Target,
     /// In words.
     pub place: String,
+}
+
+impl RankTarget {
+    fn is_on_adapter_of(&self, other: &Self) -> bool {
+        match (&self.target, &other.target) {
+            (Target::Gpu(one), Target::Gpu(other)) => one.info() == other.info(),
+            _ => false,
+        }
+    }
 }
 
 impl MeshConfig {
@@ -57,7 +69,7 @@ impl MeshConfig {
         Mesh::new(self.data.unwrap_or(1), model)
     }
 
-    /// Opens what every rank runs on: a device for each, even on one adapter.
+    /// Opens what every rank runs on: a device for each, even on one adapter, unless they are to share it.
     pub fn open(&self, device: &DeviceConfig, ranks: usize) -> Result<Vec<RankTarget>, AdapterError> {
         let names = match &self.adapters {
             Some(names) if !names.is_empty() => names.clone(),
@@ -70,7 +82,14 @@ impl MeshConfig {
         let names: Vec<&AdapterName> = names.iter().cycle().take(ranks).collect();
         let on_host = names.iter().filter(|name| ***name == AdapterName::Cpu).count();
         let threads = (device.threads() / on_host.max(1)).max(1);
-        names.into_iter().map(|name| open(name, threads)).collect()
+        let mut ranks: Vec<RankTarget> = Vec::with_capacity(names.len());
+        for name in names {
+            let rank = open(name, threads)?;
+            let twin =
+                ranks.iter().find(|other| self.share_devices && other.is_on_adapter_of(&rank)).cloned();
+            ranks.push(twin.unwrap_or(rank));
+        }
+        Ok(ranks)
     }
 }
 

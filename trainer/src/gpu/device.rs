@@ -75,6 +75,11 @@ impl Device {
         Self { inner: Arc::clone(&self.inner), traits: Traits { software: true, ..self.traits } }
     }
 
+    /// Whether both are one device, so that each can read the buffers of the other.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     pub(crate) fn wgpu(&self) -> &wgpu::Device {
         &self.inner.device
     }

@@ -1,9 +1,12 @@
 //! Tensors as buffers, a program as one submission.
 
+use std::cell::OnceCell;
+
 use crate::engine::EngineError;
 use crate::gpu::device::Device;
 use crate::gpu::exchange::BufferTensors;
 use crate::gpu::kernel::{BufferRef, Dispatch, GpuArgs, Kernel, PRELUDE, linear_groups};
+use crate::gpu::shared::SharedExchange;
 use crate::host::HostTensor;
 use crate::mesh::{Rank, SpanKind};
 use crate::program::{Place, Program, Step};
@@ -46,13 +49,28 @@ struct Part {
     dispatches: Vec<Bound>,
     /// The step, an exchange, that comes then.
     exchange: Option<usize>,
+    /// How it is done where the ranks share a device; found out when it is first done.
+    shared: OnceCell<Option<SharedExchange>>,
 }
 
+/// A dispatch that can be recorded.
 #[derive(Debug)]
-struct Bound {
-    pipeline: wgpu::ComputePipeline,
-    group: wgpu::BindGroup,
-    groups: [u32; 3],
+pub(super) struct Bound {
+    pub(super) pipeline: wgpu::ComputePipeline,
+    pub(super) group: wgpu::BindGroup,
+    pub(super) groups: [u32; 3],
+}
+
+impl Bound {
+    /// Records dispatches, one after the other.
+    pub(super) fn record(all: &[Self], encoder: &mut wgpu::CommandEncoder) {
+        let mut pass = encoder.begin_compute_pass(&Default::default());
+        for Self { pipeline, group, groups: [x, y, z] } in all {
+            pass.set_pipeline(pipeline);
+            pass.set_bind_group(0, group, &[]);
+            pass.dispatch_workgroups(*x, *y, *z);
+        }
+    }
 }
 
 impl GpuEngine {
@@ -131,14 +149,7 @@ impl GpuEngine {
         for part in &prepared.parts {
             let start = rank.as_ref().map_or(0.0, |rank| rank.now());
             let mut encoder = device.wgpu().create_command_encoder(&Default::default());
-            {
-                let mut pass = encoder.begin_compute_pass(&Default::default());
-                for Bound { pipeline, group, groups: [x, y, z] } in &part.dispatches {
-                    pass.set_pipeline(pipeline);
-                    pass.set_bind_group(0, group, &[]);
-                    pass.dispatch_workgroups(*x, *y, *z);
-                }
-            }
+            Bound::record(&part.dispatches, &mut encoder);
             let Some(step) = part.exchange.map(|at| &prepared.program.steps[at]) else {
                 prepared.copy_results(memory, &mut encoder);
                 device.queue().submit([encoder.finish()]);
@@ -149,20 +160,30 @@ impl GpuEngine {
                 return Ok(results);
             };
             device.queue().submit([encoder.finish()]);
-            let (Some(rank), Some((over, message))) = (rank.as_deref_mut(), &step.exchange) else {
+            let (Some(rank), Some(exchange)) = (rank.as_deref_mut(), &step.exchange) else {
                 return Err(EngineError::NoRanks { name: step.name.clone() });
             };
             let buffer = |(place, _): &(Place, Spec)| memory.buffer(*place, &prepared.inputs, &[]);
             let from = if step.op.overwrites().is_empty() { &step.inputs } else { &step.outputs };
-            let from = from.iter().map(|tensor| (buffer(tensor), tensor.1.shape.elements())).collect();
-            let to = step.outputs.iter().map(buffer).collect();
-            let mut tensors = BufferTensors::new(device, transfer, from, to);
-            // What was computed is waited for here, so that the time is not counted as copying.
-            tensors.ask();
-            let waited = device.wgpu().poll(wgpu::PollType::wait_indefinitely());
-            waited.map_err(|error| EngineError::Device(error.to_string()))?;
-            rank.span(&step.name, SpanKind::Compute, start, rank.now());
-            rank.collective(*over, message, &mut tensors)?;
+            if part.shared.get().is_none() {
+                let from = from.iter().map(|tensor| buffer(tensor).clone()).collect();
+                let to: Vec<_> = step.outputs.iter().map(|tensor| buffer(tensor).clone()).collect();
+                let shared = SharedExchange::prepare(device, rank, exchange, from, &to)?;
+                part.shared.get_or_init(|| shared);
+            }
+            if let Some(Some(shared)) = part.shared.get() {
+                shared.run(device, rank, exchange)?;
+            } else {
+                let from = from.iter().map(|tensor| (buffer(tensor), tensor.1.shape.elements())).collect();
+                let to = step.outputs.iter().map(buffer).collect();
+                let mut tensors = BufferTensors::new(device, transfer, from, to);
+                // What was computed is waited for here, so that the time is not counted as copying.
+                tensors.ask();
+                let waited = device.wgpu().poll(wgpu::PollType::wait_indefinitely());
+                waited.map_err(|error| EngineError::Device(error.to_string()))?;
+                rank.span(&step.name, SpanKind::Compute, start, rank.now());
+                rank.collective(exchange.0, &exchange.1, &mut tensors)?;
+            }
             failed(device)?;
         }
         Ok(Vec::new())
@@ -244,7 +265,11 @@ fn prepare(device: &Device, memory: &Memory, program: Program) -> Prepared {
     });
     let (mut parts, mut done) = (Vec::with_capacity(cuts.len()), 0);
     for (end, exchange) in cuts {
-        parts.push(Part { dispatches: bound.by_ref().take(end - done).collect(), exchange });
+        parts.push(Part {
+            dispatches: bound.by_ref().take(end - done).collect(),
+            exchange,
+            shared: OnceCell::new(),
+        });
         done = end;
     }
     drop(bound);
@@ -304,7 +329,7 @@ fn uniforms(device: &Device, dispatches: &[Dispatch]) -> (wgpu::Buffer, Vec<(u64
     (buffer, places)
 }
 
-fn storage(device: &Device, label: &str, elements: usize) -> wgpu::Buffer {
+pub(super) fn storage(device: &Device, label: &str, elements: usize) -> wgpu::Buffer {
     device.wgpu().create_buffer(&wgpu::BufferDescriptor {
         label: Some(label),
         // A binding of array<vec4<f32>> wants whole vectors.

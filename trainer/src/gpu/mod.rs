@@ -5,6 +5,7 @@ mod device;
 mod engine;
 mod exchange;
 mod kernel;
+mod shared;
 
 pub use adapter::{AdapterError, AdapterInfo, adapters, choose};
 pub use device::Device;

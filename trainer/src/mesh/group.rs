@@ -1,7 +1,8 @@
 //! What the ranks of a group share: how far each has got, and the memory through which numbers go.
 
+use std::any::Any;
 use std::fmt::Write as _;
-use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::mesh::chunks::{Chunks, SLOTS};
 use crate::mesh::world::{Halt, World, unpoisoned};
@@ -16,7 +17,12 @@ pub(super) struct Group {
     changed: Condvar,
     /// Of each member, the chunks that are on their way.
     slots: Vec<RwLock<Vec<f32>>>,
+    /// What members show each other, by the parity of the swap's number.
+    shown: [Mutex<Vec<Option<Shown>>>; 2],
 }
+
+/// Anything that one member shows the others.
+pub(super) type Shown = Arc<dyn Any + Send + Sync>;
 
 /// How far the members of a group have got.
 #[derive(Debug)]
@@ -68,7 +74,8 @@ impl Group {
             wakes: 0,
         };
         let slots = (0..members.len() * SLOTS).map(|_| RwLock::default()).collect();
-        Self { axis, members, state: Mutex::new(state), changed: Condvar::new(), slots }
+        let shown = [(); 2].map(|()| Mutex::new(vec![None; members.len()]));
+        Self { axis, members, state: Mutex::new(state), changed: Condvar::new(), slots, shown }
     }
 
     pub(super) fn axis(&self) -> MeshAxis {
@@ -92,6 +99,12 @@ impl Group {
     /// A chunk of a member.
     pub(super) fn read(&self, member: usize, chunk: u64) -> RwLockReadGuard<'_, Vec<f32>> {
         unpoisoned(self.slot(member, chunk).read())
+    }
+
+    /// What members show each other in a swap. Nobody begins the next but one before all have seen this one, since there
+    /// is a barrier in each.
+    pub(super) fn shown(&self, swap: u64) -> MutexGuard<'_, Vec<Option<Shown>>> {
+        unpoisoned(self.shown[(swap % 2) as usize].lock())
     }
 
     fn slot(&self, member: usize, chunk: u64) -> &RwLock<Vec<f32>> {

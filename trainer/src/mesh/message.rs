@@ -68,11 +68,11 @@ impl Message {
         self.members
     }
 
-    pub(super) fn tensors(&self) -> &[Spec] {
+    pub(crate) fn tensors(&self) -> &[Spec] {
         &self.tensors
     }
 
-    pub(super) fn results(&self) -> &[Spec] {
+    pub(crate) fn results(&self) -> &[Spec] {
         &self.results
     }
 

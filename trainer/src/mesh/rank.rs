@@ -1,5 +1,7 @@
 //! One rank: what a thread holds to exchange numbers with the others.
 
+use std::sync::Arc;
+
 use crate::mesh::exchange::{Exchange, alone};
 use crate::mesh::timeline::{Span, SpanKind, Timeline};
 use crate::mesh::turn::Turn;
@@ -23,6 +25,7 @@ pub struct Rank {
 struct Seat {
     calls: u64,
     chunks: u64,
+    swaps: u64,
 }
 
 /// What a rank has exchanged with others.
@@ -114,6 +117,40 @@ impl Rank {
 
     /// Waits until all ranks that differ only along `axis` have come here.
     pub fn barrier(&mut self, axis: MeshAxis) -> Result<(), Stopped> {
+        self.meet(axis, None)
+    }
+
+    /// The same where they are about to do this by themselves, in memory that they share.
+    pub fn barrier_before(&mut self, axis: MeshAxis, message: &Message) -> Result<(), Stopped> {
+        let place = self.world.mesh().place(self.rank, axis);
+        self.traffic.messages += 1;
+        self.traffic.largest_elements = self.traffic.largest_elements.max(message.elements());
+        self.traffic.put_bytes += message.bytes_put(place);
+        self.traffic.taken_bytes += message.bytes_taken();
+        self.meet(axis, Some(message))
+    }
+
+    /// Shows a value to the ranks that differ only along `axis`; what all of them show, in their order.
+    pub fn swap<T: Clone + Send + Sync + 'static>(
+        &mut self,
+        axis: MeshAxis,
+        value: T,
+    ) -> Result<Vec<T>, Stopped> {
+        let (number, place) = (self.seats[axis as usize].swaps, self.world.mesh().place(self.rank, axis));
+        self.seats[axis as usize].swaps += 1;
+        self.world.group(self.rank, axis).shown(number)[place] = Some(Arc::new(value));
+        self.barrier(axis)?;
+        let shown = self.world.group(self.rank, axis).shown(number);
+        let seen: Vec<T> = shown.iter().flatten().filter_map(|value| value.downcast_ref().cloned()).collect();
+        let members = shown.len();
+        drop(shown);
+        if seen.len() < members {
+            return Err(self.world.stop(self.rank, "ranks show each other different things"));
+        }
+        Ok(seen)
+    }
+
+    fn meet(&mut self, axis: MeshAxis, message: Option<&Message>) -> Result<(), Stopped> {
         let Self { world, rank, seats, traffic, timeline, .. } = self;
         let seat = &mut seats[axis as usize];
         let mut turn = Turn {
@@ -121,7 +158,7 @@ impl Rank {
             place: world.mesh().place(*rank, axis),
             world,
             number: seat.calls,
-            message: None,
+            message,
             timeline,
             traffic,
         };

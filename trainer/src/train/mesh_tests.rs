@@ -10,6 +10,7 @@ use crate::gpu::Device;
 use crate::mesh::{Mesh, MeshAxis};
 use crate::optimizer::OptimizerConfig;
 use crate::partition::{Partitioning, PartitioningDims};
+use crate::testing::device;
 use crate::train::tests::{CASES, Place, config_of, distance, objective_of, updates_on};
 use crate::train::{LossNormalizing, Objective, Schedule, TrainerConfig};
 
@@ -37,6 +38,11 @@ fn on_cpu(sizes: (usize, usize), mode: (u8, u8)) -> Place {
 /// Logical devices of one adapter.
 fn on_adapter(name: &str, sizes: (usize, usize), mode: (u8, u8)) -> Place {
     place(name, sizes, mode, || Target::Gpu(Device::open(name).unwrap()))
+}
+
+/// Ranks that share a device.
+fn on_one_device(sizes: (usize, usize), mode: (u8, u8)) -> Place {
+    place("one device", sizes, mode, || Target::Gpu(device()))
 }
 
 fn objective() -> Objective {
@@ -126,6 +132,9 @@ fn gradients_and_updates_on_a_mesh_are_those_of_t5x() {
     }
     let place = on_adapter("llvmpipe", (1, 2), (1, 1));
     gradients_on(&place, &["encdec"]);
+    let place = on_one_device((2, 2), (2, 2));
+    gradients_on(&place, &["scalable_t5"]);
+    updates_on(&[place], &["scalable_t5"]);
 }
 
 /// Everything, which takes too long to do all the time.
