@@ -1,6 +1,7 @@
 //! A training step of a decoder of 5.25 M parameters: tokens per wall and CPU second, on the host and on adapters.
 //!
-//! `cargo bench -p seqio-trainer --bench step -- cpu auto`; `benches/compare_step.py` does the same with JAX and PyTorch.
+//! `cargo bench -p seqio-trainer --bench step -- cpu auto cpu:2x2`: the last over 2 × 2 ranks (data × model) with a thread
+//! each. `benches/compare_step.py` does the same with JAX and PyTorch.
 
 #![allow(clippy::print_stdout, reason = "a bench prints")]
 
@@ -9,9 +10,11 @@ use std::time::Instant;
 use seqio::{Array, Batch, Values};
 use seqio_trainer::engine::Target;
 use seqio_trainer::gpu::Device;
+use seqio_trainer::mesh::{Mesh, SpanKind};
 use seqio_trainer::model::{Architecture, InputShape, ModelConfig};
 use seqio_trainer::ops::Activation;
 use seqio_trainer::optimizer::{AdamWConfig, OptimizerConfig};
+use seqio_trainer::partition::Partitioning;
 use seqio_trainer::train::{
     LossNormalizing, Objective, Schedule, ScheduleConfig, Trainer, TrainerConfig, TrainerPlan,
 };
@@ -25,22 +28,46 @@ fn main() {
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let wanted = if arguments.is_empty() { vec!["cpu".to_owned()] } else { arguments };
     for name in wanted {
+        if let Some((name, sizes)) = name.split_once(':') {
+            match mesh(name, sizes) {
+                Ok((mesh, targets)) => measure(&format!("{name}, {mesh}"), mesh, targets, 4),
+                Err(words) => println!("{name}:{sizes}: {words}"),
+            }
+            continue;
+        }
         match name.as_str() {
             "cpu" => {
                 let most = std::thread::available_parallelism().map_or(1, usize::from);
                 for threads in [1, most] {
-                    measure(&format!("host, {threads} threads"), Target::Cpu { threads }, 8);
+                    let target = Target::Cpu { threads };
+                    measure(&format!("host, {threads} threads"), Mesh::default(), vec![target], 8);
                 }
             }
             name => match Device::open(name) {
-                Ok(device) => measure(&device.info().to_string(), Target::Gpu(device.clone()), 2),
+                Ok(device) => {
+                    let words = device.info().to_string();
+                    measure(&words, Mesh::default(), vec![Target::Gpu(device)], 2);
+                }
                 Err(error) => println!("{name}: {error}"),
             },
         }
     }
 }
 
-fn measure(place: &str, target: Target, steps: u32) {
+/// Ranks by their sizes, as `2x2`, each with a thread or a device of its own.
+fn mesh(name: &str, sizes: &str) -> Result<(Mesh, Vec<Target>), String> {
+    let sizes =
+        sizes.split_once('x').and_then(|(data, model)| Some((data.parse().ok()?, model.parse().ok()?)));
+    let (data, model) = sizes.ok_or("a mesh is written as 2x2, data by model")?;
+    let mesh = Mesh::new(data, model)?;
+    let open = |_| match name {
+        "cpu" => Ok(Target::Cpu { threads: 1 }),
+        name => Device::open(name).map(Target::Gpu).map_err(|error| error.to_string()),
+    };
+    Ok((mesh, (0..mesh.ranks()).map(open).collect::<Result<_, _>>()?))
+}
+
+fn measure(place: &str, mesh: Mesh, targets: Vec<Target>, steps: u32) {
     let model = ModelConfig {
         architecture: Architecture::DecoderOnly,
         vocab_size: VOCABULARY,
@@ -79,14 +106,16 @@ fn measure(place: &str, target: Target, steps: u32) {
     };
     let parameters = config.model.parameter_count().expect("a small network");
     let shape = InputShape { rows: ROWS, encoder_length: 0, decoder_length: LENGTH };
-    let plan = TrainerPlan::new(config, shape).expect("a plan");
-    let working = plan.needs().working;
-    let mut trainer = Trainer::new(plan, target).expect("memory");
+    let plan = TrainerPlan::on_mesh(config, shape, mesh, Partitioning::default()).expect("a plan");
+    let working = plan.ranks()[0].needs().working;
+    let mut trainer = Trainer::on(plan, targets).expect("memory");
     trainer.initialize().expect("first values");
     let batch = batch();
     let began = Instant::now();
     trainer.train(&batch).expect("a step");
     let first = began.elapsed();
+    trainer.take_traffic().expect("ranks");
+    trainer.record_spans(true).expect("ranks");
     let (began, cpu) = (Instant::now(), cpu_seconds());
     let mut loss = 0.0;
     for _ in 0..steps {
@@ -101,6 +130,24 @@ fn measure(place: &str, target: Target, steps: u32) {
         1e3 * wall / f64::from(steps),
         1e3 * first.as_secs_f64(),
         working as f64 / f64::from(1 << 20),
+    );
+    let traffic = trainer.take_traffic().expect("ranks");
+    let Some(first) = traffic.first() else { return };
+    let spans = trainer.take_spans().expect("ranks");
+    let share = |kind: SpanKind| {
+        let seconds: f64 =
+            spans.iter().filter(|span| span.kind == kind).map(|span| span.end - span.start).sum();
+        100.0 * seconds / wall / traffic.len() as f64
+    };
+    println!(
+        "    a rank and step: {} messages, {:.2} MiB out, {:.2} MiB in; of its time {:.0} % computing, {:.0} % copying, {:.0} % summing, {:.0} % waiting",
+        first.messages / u64::from(steps),
+        first.put_bytes as f64 / f64::from(steps) / f64::from(1 << 20),
+        first.taken_bytes as f64 / f64::from(steps) / f64::from(1 << 20),
+        share(SpanKind::Compute),
+        share(SpanKind::Copy),
+        share(SpanKind::Sum),
+        share(SpanKind::Wait),
     );
 }
 
