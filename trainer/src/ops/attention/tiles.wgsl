@@ -35,6 +35,37 @@ fn heads_at(at: Place, rows: u32, row: vec4<u32>) -> vec4<u32> {
     return ((at.batch * rows + row) * p.heads + at.head) * p.width;
 }
 
+// Block `c` of the heads that begin at these numbers, one in a column; zeros beyond their end.
+fn q_blocks(at: vec4<u32>, c: u32) -> mat4x4<f32> {
+    let i = at + 4u * c;
+    return heads_of(c, q_four(i.x), q_four(i.y), q_four(i.z), q_four(i.w));
+}
+
+fn k_blocks(at: vec4<u32>, c: u32) -> mat4x4<f32> {
+    let i = at + 4u * c;
+    return heads_of(c, k_four(i.x), k_four(i.y), k_four(i.z), k_four(i.w));
+}
+
+fn v_blocks(at: vec4<u32>, c: u32) -> mat4x4<f32> {
+    let i = at + 4u * c;
+    return heads_of(c, v_four(i.x), v_four(i.y), v_four(i.z), v_four(i.w));
+}
+
+fn of_y_blocks(at: vec4<u32>, c: u32) -> mat4x4<f32> {
+    let i = at + 4u * c;
+    return heads_of(c, of_y_four(i.x), of_y_four(i.y), of_y_four(i.z), of_y_four(i.w));
+}
+
+fn heads_of(c: u32, x: vec4<f32>, y: vec4<f32>, z: vec4<f32>, w: vec4<f32>) -> mat4x4<f32> {
+    let there = within_head(c);
+    return mat4x4<f32>(
+        select(vec4<f32>(), x, there),
+        select(vec4<f32>(), y, there),
+        select(vec4<f32>(), z, there),
+        select(vec4<f32>(), w, there),
+    );
+}
+
 fn four_facts(at: vec4<u32>) -> vec4<i32> {
     return bitcast<vec4<i32>>(vec4<u32>(facts[at.x], facts[at.y], facts[at.z], facts[at.w]));
 }

@@ -1,4 +1,7 @@
-// Results of 128 by 128 a workgroup, 8 by 8 an invocation; 16 steps of k at a time: 8 KiB of each side.
+// 8 by 8 results an invocation.
+const TILE = 128u;
+const DEPTH = 16u;
+
 @compute @workgroup_size(256)
 fn tiled(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -9,32 +12,21 @@ fn tiled(
     if !tile.exists {
         return;
     }
-    let of_a = local < 128u;
-    let block = local % 32u;
-    let block_k = local / 32u % 4u * 4u;
-    let at = block_k * 32u + block;
-    var rows: vec4<u32>;
-    var step: u32;
-    if of_a {
-        rows = rows_of_a(tile.batch, tile.m * 128u + block * 4u, block_k);
-        step = step_of_a(16u);
-    } else {
-        rows = rows_of_b(tile.batch, block_k, tile.n * 128u + block * 4u);
-        step = step_of_b(16u);
-    }
+    let share = share_of(local, tile);
+    var rows = share.rows;
     let x = local % 16u;
     let y = local / 16u;
     var c00 = mat4x4<f32>();
     var c01 = mat4x4<f32>();
     var c10 = mat4x4<f32>();
     var c11 = mat4x4<f32>();
-    var next = load_block(of_a, rows, block_k);
-    for (var k = 0u; k < p.k; k += 16u) {
+    var next = load_block(share.of_a, rows, share.k);
+    for (var k = 0u; k < p.k; k += DEPTH) {
         workgroupBarrier();
-        share_block(of_a, at, 32u, next);
+        share_block(share.of_a, share.at, next);
         workgroupBarrier();
-        rows += step;
-        next = load_block(of_a, rows, k + 16u + block_k);
+        rows += share.step;
+        next = load_block(share.of_a, rows, k + DEPTH + share.k);
         for (var i = 0u; i < 512u; i += 32u) {
             let a0 = tile_a[i + y];
             let a1 = tile_a[i + y + 16u];
@@ -46,8 +38,8 @@ fn tiled(
             c11 = add_step(a1, b1, c11);
         }
     }
-    let m = tile.m * 128u + y * 4u;
-    let n = tile.n * 128u + x * 4u;
+    let m = tile.m * TILE + y * 4u;
+    let n = tile.n * TILE + x * 4u;
     store_block(tile.batch, m, n, c00);
     store_block(tile.batch, m, n + 64u, c01);
     store_block(tile.batch, m + 64u, n, c10);
