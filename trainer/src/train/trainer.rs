@@ -268,7 +268,10 @@ impl Trainer {
 
     /// Whether ranks keep what they do when from now on.
     pub fn record_spans(&mut self, on: bool) -> Result<(), TrainError> {
-        self.team.on_all(move |worker| Ok(worker.rank.iter_mut().for_each(|rank| rank.record(on))))?;
+        self.team.on_all(move |worker| {
+            worker.rank.iter_mut().for_each(|rank| rank.record(on));
+            Ok(())
+        })?;
         Ok(())
     }
 
