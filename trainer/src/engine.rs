@@ -20,6 +20,16 @@ pub enum Target {
     Gpu(Device),
 }
 
+impl Target {
+    /// Whether both are one device, so that each can read what the other computes.
+    pub(crate) fn is_device_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Gpu(one), Self::Gpu(other)) => one.is_same_as(other),
+            _ => false,
+        }
+    }
+}
+
 /// Programs with their memory, ready to run.
 #[derive(Debug)]
 pub enum Engine {

@@ -172,6 +172,8 @@ impl GpuEngine {
                 part.shared.get_or_init(|| shared);
             }
             if let Some(Some(shared)) = part.shared.get() {
+                // The device computes on its own; this is the host's part, which may be all of it in software.
+                rank.span(&step.name, SpanKind::Compute, start, rank.now());
                 shared.run(device, rank, exchange)?;
             } else {
                 let from = from.iter().map(|tensor| (buffer(tensor), tensor.1.shape.elements())).collect();

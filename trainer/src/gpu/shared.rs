@@ -45,6 +45,10 @@ impl SharedExchange {
         from: Vec<wgpu::Buffer>,
         to: &[wgpu::Buffer],
     ) -> Result<Option<Self>, EngineError> {
+        // The others may have nothing to show: they may be on the host, or see no reason to.
+        if !rank.shares_memory(*over) {
+            return Ok(None);
+        }
         let all = rank.swap(*over, Shown { device: device.clone(), from })?;
         let what = message.collective();
         if matches!(what, Collective::AllReduce(Reduce::Max))

@@ -18,6 +18,8 @@ pub struct Rank {
     scratch: Vec<f32>,
     traffic: Traffic,
     timeline: Timeline,
+    /// Whether the ranks along `data` and along `model` compute in one memory.
+    shares: [bool; 2],
 }
 
 /// How far a rank has got in a group.
@@ -53,7 +55,18 @@ impl Rank {
             scratch: Vec::new(),
             traffic: Traffic::default(),
             timeline,
+            shares: [false; 2],
         }
+    }
+
+    /// Says that the ranks that differ only along `axis` compute in one memory. All of them have to say so.
+    pub(crate) fn share_memory(&mut self, axis: MeshAxis) {
+        self.shares[axis as usize] = true;
+    }
+
+    /// Whether the ranks that differ only along `axis` compute in one memory.
+    pub(crate) fn shares_memory(&self, axis: MeshAxis) -> bool {
+        self.shares[axis as usize]
     }
 
     /// Which rank it is.
@@ -80,7 +93,7 @@ impl Rank {
     }
 
     fn exchange(&mut self, axis: MeshAxis, message: &Message, tensors: &mut dyn Tensors) -> Result<(), Halt> {
-        let Self { world, rank, seats, scratch, traffic, timeline } = self;
+        let Self { world, rank, seats, scratch, traffic, timeline, .. } = self;
         let members = world.mesh().size(axis);
         if message.members() != members {
             return Err(Halt::Because(format!(

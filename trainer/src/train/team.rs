@@ -70,7 +70,9 @@ impl Team {
             return Ok(Self::Alone(Box::new(Worker::new(plan, target, None)?)));
         }
         let world = World::new(mesh);
-        let start = |(number, (plan, target))| Thread::start(&world, number, plan, target);
+        let shared: Vec<Vec<MeshAxis>> = (0..ranks.len()).map(|rank| shared(mesh, rank, &ranks)).collect();
+        let start =
+            |(number, (plan, target))| Thread::start(&world, number, plan, target, shared[number].clone());
         let threads =
             ranks.into_iter().enumerate().map(start).collect::<Result<_, _>>().inspect_err(|error| {
                 // Those that were started do not wait for one that was not.
@@ -130,6 +132,13 @@ impl Team {
     }
 }
 
+/// Along which axes all ranks in line with this one compute on its device.
+fn shared(mesh: Mesh, rank: usize, ranks: &[(RankPlan, Target)]) -> Vec<MeshAxis> {
+    let is_here = |other: usize| ranks[other].1.is_device_of(&ranks[rank].1);
+    let axes = [MeshAxis::Data, MeshAxis::Model].into_iter();
+    axes.filter(|axis| mesh.group(rank, *axis).into_iter().all(is_here)).collect()
+}
+
 /// Why ranks are gone.
 fn ended(world: &World) -> TrainError {
     match world.reason() {
@@ -139,14 +148,21 @@ fn ended(world: &World) -> TrainError {
 }
 
 impl Thread {
-    fn start(world: &World, number: usize, plan: RankPlan, target: Target) -> Result<Self, TrainError> {
+    fn start(
+        world: &World,
+        number: usize,
+        plan: RankPlan,
+        target: Target,
+        shared: Vec<MeshAxis>,
+    ) -> Result<Self, TrainError> {
         let (work, todo): (Sender<Work>, Receiver<Work>) = channel();
         let placement = plan.network.placement;
         let (data, model) = (placement.place(MeshAxis::Data), placement.place(MeshAxis::Model));
         let name = format!("rank {number} (data {data}, model {model})");
         let world = world.clone();
         let run = move || {
-            let ended: Result<(), TrainError> = world.run(number, |rank| {
+            let ended: Result<(), TrainError> = world.run(number, |mut rank| {
+                shared.into_iter().for_each(|axis| rank.share_memory(axis));
                 let mut worker = Worker::new(plan, target, Some(rank))?;
                 todo.iter().try_for_each(|work| work(&mut worker))
             });
