@@ -18,6 +18,7 @@ mod report;
 mod run_data;
 mod session;
 mod shape;
+mod timeline;
 mod tokens;
 mod train_progress;
 mod value;

@@ -19,7 +19,8 @@ Examples:
   seqio train run.toml --dry-run               check it, open the data, show sizes; begin nothing
   seqio train run.toml
   seqio train run.toml --set train.steps=20000 --set device.adapter=cpu
-  seqio train run.toml --set optimizer.name=adamw --set run.dir=runs/adamw")]
+  seqio train run.toml --set optimizer.name=adamw --set run.dir=runs/adamw
+  seqio train run.toml --set mesh.model=2 --timeline trace.json")]
 pub(crate) struct TrainArgs {
     /// The run file
     #[arg(value_name = "RUN.toml", required_unless_present = "example")]
@@ -30,8 +31,14 @@ pub(crate) struct TrainArgs {
     /// Check everything and say what would be done, but build no cache and begin nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Write what each rank does when, in the third step of this start, as a Chrome trace
+    ///
+    /// By the third step everything is compiled and warm. The file is for ui.perfetto.dev or chrome://tracing: a row for
+    /// each rank of a run over several, with what it computes, waits for, copies and adds up. It is replaced if it is there.
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub(crate) timeline: Option<PathBuf>,
     /// Print a run file with a word about each key
-    #[arg(long, conflicts_with_all = ["run_file", "dry_run", "settings"])]
+    #[arg(long, conflicts_with_all = ["run_file", "dry_run", "settings", "timeline"])]
     pub(crate) example: bool,
     #[command(flatten)]
     pub(crate) build: BuildSettings,

@@ -8,6 +8,8 @@ use seqio_trainer::checkpoint;
 use seqio_trainer::config::{FolderError, RestoreConfig, RunConfig, RunFile, example};
 use seqio_trainer::engine::Target;
 use seqio_trainer::log::MetricsWriter;
+use seqio_trainer::mesh::Span;
+use seqio_trainer::model::ModelError;
 use seqio_trainer::train::{
     Beginning, Ended, Evaluation, Fit, Observer, Progress, Reason, TrainError, Trainer, TrainerPlan,
 };
@@ -20,6 +22,7 @@ use crate::output::{Align, Notes, Out, Table};
 use crate::report::{Interrupted, WithHint as _, hinted};
 use crate::run_data::{RunData, RunOpener};
 use crate::session::Session;
+use crate::timeline::{self, Timeline};
 use crate::train_progress::{StepDone, TrainProgress};
 
 /// Names of parameters that are told of; more would hide the message that they belong to.
@@ -51,6 +54,7 @@ pub(crate) fn run(session: &Session, args: &TrainArgs, out: &mut Out) -> anyhow:
     let (targets, places): (Vec<Target>, Vec<String>) =
         ranks.into_iter().map(|rank| (rank.target, rank.place)).unzip();
     plan.check_memory(&targets).map_err(told)?;
+    let timeline = args.timeline.as_deref().map(|path| Timeline::new(path, mesh, &places)).transpose()?;
     config.differences_in_folder().map_err(not_its_folder)?;
     if args.dry_run {
         interrupt.release();
@@ -67,8 +71,14 @@ pub(crate) fn run(session: &Session, args: &TrainArgs, out: &mut Out) -> anyhow:
         mesh_report::places(mesh, &places),
         config.run.dir.display()
     ));
-    let ended = train(config, args, plan, targets, &data, &interrupt, out)?;
+    let ended = train(config, args, plan, Ranks { targets, timeline }, &data, &interrupt, out)?;
     finish(config, &ended, path, out)
+}
+
+/// What ranks run on, and where it goes what they do when.
+struct Ranks {
+    targets: Vec<Target>,
+    timeline: Option<Timeline>,
 }
 
 /// Trains until the last step, or until asked to stop.
@@ -76,12 +86,13 @@ fn train(
     config: &RunConfig,
     args: &TrainArgs,
     plan: TrainerPlan,
-    targets: Vec<Target>,
+    ranks: Ranks,
     data: &RunData,
     interrupt: &Interrupt,
     out: &mut Out,
 ) -> anyhow::Result<Ended> {
     let (notes, folder) = (out.notes(), config.run.dir.as_path());
+    let Ranks { targets, timeline } = ranks;
     let mut trainer = Trainer::on(plan, targets).map_err(told)?;
     let mut source = data.train.source().map_err(TrainError::Data)?;
     let from = config.restore.as_ref().map(RestoreConfig::restore_from).transpose()?;
@@ -98,7 +109,8 @@ fn train(
         evaluations.push(Evaluation { name: name.clone(), source });
     }
     let progress = TrainProgress::new(args.build.progress, &config.data.task, config.train.steps, notes);
-    let mut console = Console { progress, out, interrupt, notes, failed: None };
+    let record = timeline.is_some().then_some(timeline::STEP);
+    let mut console = Console { progress, out, interrupt, notes, timeline, failed: None };
     let ended = Fit {
         trainer: &mut trainer,
         source: &mut source,
@@ -109,11 +121,15 @@ fn train(
         configuration: config.to_toml(),
         log: &mut log,
         observer: &mut console,
+        record,
     }
     .run();
     console.progress.end();
     if let Some(error) = console.failed {
         return Err(error);
+    }
+    if let (Ok(_), Some(timeline)) = (&ended, &console.timeline) {
+        notes.note(timeline.told());
     }
     ended.map_err(told)
 }
@@ -124,6 +140,7 @@ struct Console<'a> {
     out: &'a mut Out,
     interrupt: &'a Interrupt,
     notes: Notes,
+    timeline: Option<Timeline>,
     /// Why nothing more can be shown.
     failed: Option<anyhow::Error>,
 }
@@ -150,6 +167,12 @@ impl Observer for Console<'_> {
         });
         if let Err(error) = written {
             self.failed.get_or_insert(error.into());
+        }
+    }
+
+    fn recorded(&mut self, step: u64, spans: &[Span]) {
+        if let Some(Err(error)) = self.timeline.as_mut().map(|timeline| timeline.write(step, spans)) {
+            self.failed.get_or_insert(error);
         }
     }
 
@@ -252,7 +275,7 @@ fn describe(
         line("device", place.clone());
         line("memory", mesh_report::memory(first));
     } else {
-        line("mesh", plan.mesh().to_string());
+        line("mesh", mesh_report::mesh(plan));
     }
     line("operations", format!("{step} a microbatch, {update} an update"));
     let paint = out.paint;
@@ -283,6 +306,9 @@ fn told(error: TrainError) -> anyhow::Error {
              `recompute = true` in `[model]`"
                 .to_owned(),
         ),
+        TrainError::DataRanks { .. } | TrainError::Model(ModelError::Placement(_)) => {
+            Some("set `data` and `model` in `[mesh]`; without them every graphics card is a rank".to_owned())
+        }
         _ => None,
     };
     hinted(error, hint)

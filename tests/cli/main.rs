@@ -21,6 +21,7 @@ mod json;
 mod learn;
 mod list;
 mod locations;
+mod mesh;
 mod plan;
 mod query;
 mod sources;

@@ -49,14 +49,14 @@ adapter = "cpu"
 dir = "run"
 "#;
 
-fn project() -> Project {
+pub(crate) fn project() -> Project {
     let project = Project::new();
     project.write("run.toml", RUN);
     project
 }
 
 /// What `metrics.jsonl` says of a metric, by step.
-fn logged(project: &Project, folder: &str, metric: &str) -> Vec<(u64, Value)> {
+pub(crate) fn logged(project: &Project, folder: &str, metric: &str) -> Vec<(u64, Value)> {
     let text = String::from_utf8(project.read(&format!("{folder}/metrics.jsonl"))).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines
@@ -67,7 +67,7 @@ fn logged(project: &Project, folder: &str, metric: &str) -> Vec<(u64, Value)> {
         .collect()
 }
 
-fn train(project: &Project, settings: &[&str]) -> Ran {
+pub(crate) fn train(project: &Project, settings: &[&str]) -> Ran {
     let mut command = project.command("train run.toml");
     project.run(command.args(settings.iter().flat_map(|setting| ["--set", setting])))
 }

@@ -10,7 +10,7 @@ use crate::mesh::{Mesh, MeshAxis};
 use crate::model::{Architecture, ModelError};
 use crate::optimizer::OptimizerError;
 use crate::partition::Placement;
-use crate::train::{BaseMetrics, Schedule, ScheduleError, What};
+use crate::train::{BaseMetrics, Schedule, ScheduleError, TrainError, What};
 
 /// Mistakes as they are found, each at its key.
 struct Mistakes<'a> {
@@ -131,29 +131,45 @@ impl RunFile {
     fn check_mesh(&self, mistakes: &mut Mistakes<'_>) {
         let Some(config) = &self.config.mesh else { return };
         if config.adapters.as_ref().is_some_and(Vec::is_empty) {
-            mistakes
-                .add(&["mesh", "adapters"], "`adapters` names none; leave it out for those of `[device]`");
+            let problem = "`adapters` names none; leave it out for those of `[device]`";
+            return mistakes.add(&["mesh", "adapters"], problem);
         }
-        // Without sizes the machine decides, when the run begins.
-        let (data, model) = (config.data.unwrap_or(1), config.model.unwrap_or(1));
+        // Otherwise the machine decides, when the run begins.
+        let Some((data, model)) = config.sizes() else { return };
         let mesh = match Mesh::new(data, model) {
             Ok(mesh) => mesh,
             Err(error) => return mistakes.add(&["mesh", if data == 0 { "data" } else { "model" }], error),
         };
+        let named = config.adapters.as_ref().map_or(0, Vec::len);
+        if named > mesh.ranks() {
+            let (ranks, ending) = (mesh.ranks(), if mesh.ranks() == 1 { "" } else { "s" });
+            mistakes.hinted(
+                &["mesh", "adapters"],
+                format!("`adapters` names {named}, but a mesh of {mesh} has {ranks} rank{ending}"),
+                "name one for each rank, or fewer, which ranks take in turn",
+            );
+        }
         let placement = Placement { mesh, rank: 0, partitioning: config.partitioning() };
         if let Err(error) = placement.check(&self.config.model) {
-            mistakes.add(
-                &["mesh", if error.axis == MeshAxis::Data { "data" } else { "model" }],
-                error.to_string(),
-            );
+            let key = if error.axis == MeshAxis::Data { "data" } else { "model" };
+            match error.lengths[..] {
+                // Rows that no id needs can be there.
+                [("vocab_size", rows)] => mistakes.hinted(
+                    &["mesh", key],
+                    error.to_string(),
+                    format!("`vocab_size = {}` in `[model]` would fit", rows.next_multiple_of(error.ranks)),
+                ),
+                _ => mistakes.add(&["mesh", key], error.to_string()),
+            }
         }
         let (rows, parts) = (self.config.data.batch_size, self.config.train.microbatches.max(1));
         let of_part = rows / parts;
         if rows.is_multiple_of(parts) && !of_part.is_multiple_of(data as u64) {
+            let error = TrainError::DataRanks { rows: of_part as usize, ranks: data };
             let fits = of_part.next_multiple_of(data as u64) * parts;
             mistakes.hinted(
                 &["mesh", "data"],
-                format!("{data} ranks of the data axis cannot share {of_part} rows of a microbatch evenly"),
+                error.to_string(),
                 format!("`batch_size = {fits}` in `[data]` would fit"),
             );
         }

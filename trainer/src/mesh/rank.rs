@@ -43,6 +43,8 @@ pub struct Traffic {
     pub largest_elements: usize,
     /// Seconds in which there was nothing to do but wait.
     pub waited_seconds: f64,
+    /// Seconds in which numbers were moved or added up.
+    pub moved_seconds: f64,
 }
 
 impl Rank {

@@ -91,9 +91,10 @@ impl<'a> Turn<'a> {
         Ok(state)
     }
 
-    /// Tells the timeline what was done since `start`.
+    /// Tells the timeline what was moved or added up since `start`.
     pub(super) fn spent(&mut self, kind: SpanKind, start: f64) {
         let end = self.timeline.now();
+        self.traffic.moved_seconds += end - start;
         self.timeline.add(self.label(), kind, start, end);
     }
 

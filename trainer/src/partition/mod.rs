@@ -12,4 +12,5 @@ mod rules;
 
 pub use part::Part;
 pub use placement::{Placement, PlacementError};
+pub(crate) use placement::{any_of, fitting};
 pub use rules::{Partitioning, PartitioningDims, Rule, spread};

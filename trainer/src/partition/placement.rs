@@ -18,19 +18,49 @@ pub struct Placement {
 
 /// Why a network cannot be spread over a mesh.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("`{field}` is {length}, which {ranks} ranks of the {axis} axis cannot share evenly; {fits}")]
+#[error(
+    "{ranks} ranks of the {axis} axis cannot share {} evenly; the axis could have {}",
+    lengths_in_words(.lengths),
+    any_of(.fits)
+)]
 pub struct PlacementError {
-    /// The setting.
-    pub field: &'static str,
-    /// What it is.
-    pub length: usize,
-    /// Ranks that share it.
+    /// Ranks that share.
     pub ranks: usize,
     /// Along which axis.
     pub axis: MeshAxis,
-    /// What would fit, in words.
-    pub fits: String,
+    /// The settings that they cannot share, and what each is.
+    pub lengths: Vec<(&'static str, usize)>,
+    /// How many ranks could share all that is spread over the axis, the most first.
+    pub fits: Vec<usize>,
 }
+
+fn lengths_in_words(lengths: &[(&'static str, usize)]) -> String {
+    let words: Vec<String> = lengths.iter().map(|(field, length)| format!("`{field}` {length}")).collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// Numbers to choose from, in words.
+pub(crate) fn any_of(numbers: &[usize]) -> String {
+    let words: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// How many ranks could share things of all these lengths evenly, where so many cannot; the most first, and not many
+/// more than were asked for.
+pub(crate) fn fitting(ranks: usize, lengths: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    let mut fits: Vec<usize> = (1..=ranks.saturating_mul(2).min(MOST_RANKS)).rev().collect();
+    lengths.into_iter().for_each(|length| fits.retain(|ranks| length.is_multiple_of(*ranks)));
+    fits
+}
+
+/// More ranks than these nobody is told of.
+const MOST_RANKS: usize = 1024;
 
 impl Placement {
     /// The only rank there is.
@@ -81,31 +111,57 @@ impl Placement {
 
     /// Refuses a network that cannot be spread evenly.
     pub fn check(&self, config: &ModelConfig) -> Result<(), PlacementError> {
-        let even = |field, length: usize, axis| {
-            let ranks = self.ranks(axis);
-            if length.is_multiple_of(ranks) {
-                return Ok(());
-            }
-            let divisors: Vec<String> = (1..=ranks.max(8))
-                .rev()
-                .filter(|ranks| length.is_multiple_of(*ranks))
-                .map(|ranks| ranks.to_string())
-                .collect();
-            let (less, more) = (length / ranks * ranks, length.div_ceil(ranks) * ranks);
-            let sizes = if less == 0 { more.to_string() } else { format!("{less} or {more}") };
-            let fits = format!("it could be {sizes}, or the axis {}", divisors.join(", "));
-            Err(PlacementError { field, length, ranks, axis, fits })
-        };
-        let model = MeshAxis::Model;
-        even("vocab_size", config.vocab_size, model)?;
-        even("num_heads", config.num_heads, model)?;
-        even("mlp_dim", config.mlp_dim, model)?;
+        let mut over_model = vec![
+            ("vocab_size", config.vocab_size),
+            ("num_heads", config.num_heads),
+            ("mlp_dim", config.mlp_dim),
+        ];
+        let mut over_data = Vec::new();
         if self.partitioning.activations == PartitioningDims::Two {
-            even("emb_dim", config.emb_dim, model)?;
+            over_model.push(("emb_dim", config.emb_dim));
         }
         if self.partitioning.parameters == PartitioningDims::Two {
-            even("emb_dim", config.emb_dim, MeshAxis::Data)?;
+            over_data.push(("emb_dim", config.emb_dim));
+        }
+        for (axis, spread) in [(MeshAxis::Model, over_model), (MeshAxis::Data, over_data)] {
+            let (ranks, mut lengths) = (self.ranks(axis), spread.clone());
+            lengths.retain(|(_, length)| !length.is_multiple_of(ranks));
+            if !lengths.is_empty() {
+                let fits = fitting(ranks, spread.into_iter().map(|(_, length)| length));
+                return Err(PlacementError { ranks, axis, lengths, fits });
+            }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::preset;
+
+    fn refused(data: usize, model: usize, config: &ModelConfig) -> String {
+        let dims = PartitioningDims::Two;
+        let partitioning = Partitioning { activations: dims, parameters: dims };
+        let mesh = Mesh::new(data, model).unwrap();
+        Placement { mesh, rank: 0, partitioning }.check(config).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_shared_is_told_with_what_could() {
+        let config = preset("t5_1_1/small").unwrap();
+        let told = [refused(1, 7, &config), refused(1, 4, &config), refused(3, 2, &config)];
+        insta::assert_snapshot!(told.join("\n"), @r"
+        7 ranks of the model axis cannot share `vocab_size` 32128, `num_heads` 6, `mlp_dim` 1024 and `emb_dim` 512 evenly; the axis could have 2 or 1
+        4 ranks of the model axis cannot share `num_heads` 6 evenly; the axis could have 2 or 1
+        3 ranks of the data axis cannot share `emb_dim` 512 evenly; the axis could have 4, 2 or 1
+        ");
+    }
+
+    #[test]
+    fn numbers_to_choose_from_are_not_many() {
+        assert_eq!(fitting(3, [16]), [4, 2, 1]);
+        assert_eq!(fitting(usize::MAX, [4096, 96]).first(), Some(&32));
+        assert_eq!((any_of(&[4, 2, 1]), any_of(&[1])), ("4, 2 or 1".to_owned(), "1".to_owned()));
     }
 }

@@ -6,7 +6,7 @@ use crate::mesh::MeshAxis;
 
 /// Over how many axes of the mesh something is spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u8", into = "u8")]
+#[serde(try_from = "u64", into = "u64")]
 pub enum PartitioningDims {
     /// One.
     #[default]
@@ -15,19 +15,26 @@ pub enum PartitioningDims {
     Two,
 }
 
-impl TryFrom<u8> for PartitioningDims {
+impl PartitioningDims {
+    /// Whether it is what a run has that says nothing of it.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl TryFrom<u64> for PartitioningDims {
     type Error = String;
 
-    fn try_from(dims: u8) -> Result<Self, String> {
+    fn try_from(dims: u64) -> Result<Self, String> {
         match dims {
             1 => Ok(Self::One),
             2 => Ok(Self::Two),
-            dims => Err(format!("{dims}; a mesh has 2 axes, so that it is 1 or 2")),
+            dims => Err(format!("a mesh has 2 axes, so that it is 1 or 2, and not {dims}")),
         }
     }
 }
 
-impl From<PartitioningDims> for u8 {
+impl From<PartitioningDims> for u64 {
     fn from(dims: PartitioningDims) -> Self {
         match dims {
             PartitioningDims::One => 1,

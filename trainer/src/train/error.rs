@@ -6,6 +6,7 @@ use crate::log::LogError;
 use crate::mesh::Stopped;
 use crate::model::{InputError, ModelError};
 use crate::optimizer::OptimizerError;
+use crate::partition::{any_of, fitting};
 use crate::program::PlanError;
 use crate::tape::TapeError;
 use crate::train::{LossError, SourceError};
@@ -52,7 +53,10 @@ pub enum TrainError {
         parts: usize,
     },
     /// Rows that the ranks along the data axis cannot share.
-    #[error("{rows} rows of a microbatch cannot be shared evenly by {ranks} ranks of the data axis")]
+    #[error(
+        "{ranks} ranks of the data axis cannot share {rows} rows of a microbatch evenly; the axis could have {}",
+        any_of(&fitting(*.ranks, [*.rows]))
+    )]
     DataRanks {
         /// Rows of a microbatch.
         rows: usize,

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
+use seqio::Batch;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{Keep, RunState, Saving};
 use crate::log::MetricsWriter;
+use crate::mesh::Span;
+use crate::train::window::Window;
 use crate::train::{BaseMetrics, BatchSource, StepReport, TrainError, Trainer};
 
 /// When things happen, in steps.
@@ -53,6 +55,9 @@ pub trait Observer {
 
     /// An evaluation is done: its name, its metrics.
     fn evaluated(&mut self, _: u64, _: &str, _: &BTreeMap<String, f64>) {}
+
+    /// What every rank did when in a step that was recorded; nothing where there is only one rank.
+    fn recorded(&mut self, _: u64, _: &[Span]) {}
 
     /// A checkpoint is written.
     fn saved(&mut self, _: u64, _: &Path) {}
@@ -127,20 +132,16 @@ pub struct Fit<'a> {
     pub log: &'a mut MetricsWriter,
     /// Whom to tell.
     pub observer: &'a mut dyn Observer,
-}
-
-/// Sums since the last line of the log.
-struct Window {
-    began: Instant,
-    waited_ms: f64,
-    tokens: f64,
+    /// The step that is recorded for the observer, counted from 1 at this start.
+    pub record: Option<u64>,
 }
 
 impl Fit<'_> {
     /// Runs until the last step, the end of the data, or until asked to stop; a checkpoint is written at the end.
     pub fn run(mut self) -> Result<Ended, TrainError> {
-        let mut window = self.window();
+        let mut window = self.window()?;
         let (mut saved, mut metrics) = (None, BTreeMap::new());
+        let record = self.record.map(|number| self.trainer.step() + number);
         if self.trainer.step() == 0 && self.schedules.checkpoint_every > 0 {
             saved = Some((0, self.save(&metrics)?));
         }
@@ -153,18 +154,21 @@ impl Fit<'_> {
             }
             let Some(batch) = self.source.next().map_err(TrainError::Data)? else { break Reason::DataEnded };
             let digest = self.source.digest(&batch);
-            let report = self.trainer.train(&batch)?;
+            let report = match record == Some(self.trainer.step() + 1) {
+                true => self.train_recorded(&batch)?,
+                false => self.trainer.train(&batch)?,
+            };
             self.source.recycle(batch);
             if !report.is_finite() {
                 self.non_finite(&report, &digest)?;
             }
-            window.tokens += report.base.weighted_tokens;
+            window.add(&report);
             self.after_step(&report, &digest, &mut window)?;
             let step = self.trainer.step();
             let last = step >= self.schedules.steps;
             if is_due(step, self.schedules.evaluate_every) || (last && self.schedules.evaluate_every > 0) {
                 metrics = self.evaluate()?;
-                window = self.window();
+                window = self.window()?;
             }
             if is_due(step, self.schedules.checkpoint_every) {
                 saved = Some((step, self.save(&metrics)?));
@@ -177,8 +181,18 @@ impl Fit<'_> {
         Ok(Ended { step, reason, checkpoint: saved.map(|(_, path)| path) })
     }
 
-    fn window(&self) -> Window {
-        Window { began: Instant::now(), waited_ms: self.source.infeed_wait_ms(), tokens: 0.0 }
+    fn window(&mut self) -> Result<Window, TrainError> {
+        Window::begin(self.trainer, self.source.infeed_wait_ms())
+    }
+
+    /// Learns from a batch, and tells what every rank did when.
+    fn train_recorded(&mut self, batch: &Batch) -> Result<StepReport, TrainError> {
+        self.trainer.record_spans(true)?;
+        let report = self.trainer.train(batch)?;
+        self.trainer.record_spans(false)?;
+        let spans = self.trainer.take_spans()?;
+        self.observer.recorded(self.trainer.step(), &spans);
+        Ok(report)
     }
 
     fn after_step(
@@ -187,18 +201,15 @@ impl Fit<'_> {
         digest: &str,
         window: &mut Window,
     ) -> Result<(), TrainError> {
-        let (step, seconds) = (self.trainer.step(), window.began.elapsed().as_secs_f64().max(1e-9));
-        let tokens_per_second = window.tokens / seconds;
+        let (step, tokens_per_second) = (self.trainer.step(), window.tokens_per_second());
         self.observer.step(&Progress { step, steps: self.schedules.steps, report, tokens_per_second });
         if is_due(step, self.schedules.log_every) || step >= self.schedules.steps {
-            let waited = (self.source.infeed_wait_ms() - window.waited_ms) / 1e3;
             let mut scalars = report.metrics();
-            scalars.insert("timing/target_tokens_per_second".to_owned(), tokens_per_second);
-            scalars.insert("timing/infeed_wait_fraction".to_owned(), (waited / seconds).clamp(0.0, 1.0));
+            scalars.extend(window.timing(self.source.infeed_wait_ms(), &self.trainer.take_traffic()?));
             let named = scalars.into_iter().map(|(name, value)| (format!("train/{name}"), value));
             self.log.scalars(step, &named.collect())?;
             self.log.text(step, "train/digest", digest)?;
-            *window = self.window();
+            *window = self.window()?;
         }
         Ok(())
     }

@@ -89,6 +89,7 @@ fn run(
         configuration: "a test".to_owned(),
         log: &mut log,
         observer: &mut observer,
+        record: None,
     }
     .run()
     .unwrap();
@@ -213,6 +214,7 @@ fn a_loss_that_is_no_number_stops_the_run_and_changes_nothing() {
             configuration: String::new(),
             log: &mut log,
             observer: &mut Unobserved,
+            record: None,
         }
         .run();
         match ended {

@@ -17,7 +17,7 @@ use crate::train::{LossNormalizing, Objective, Schedule, TrainerConfig};
 const MODES: [(u8, u8); 4] = [(1, 1), (2, 1), (1, 2), (2, 2)];
 
 fn partitioning((activations, parameters): (u8, u8)) -> Partitioning {
-    let dims = |dims| PartitioningDims::try_from(dims).unwrap();
+    let dims = |dims: u8| PartitioningDims::try_from(u64::from(dims)).unwrap();
     Partitioning { activations: dims(activations), parameters: dims(parameters) }
 }
 

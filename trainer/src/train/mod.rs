@@ -20,6 +20,7 @@ mod team;
 #[cfg(test)]
 mod tests;
 mod trainer;
+mod window;
 
 pub use error::TrainError;
 pub use fit::{Ended, Evaluation, Fit, NonFinite, Observer, Progress, Reason, Schedules, Unobserved};
@@ -28,7 +29,7 @@ pub use metrics::{BaseMetrics, FeatureCounts, Losses, count_packed_examples};
 pub(crate) use network::targets_of;
 pub use network::{LossVars, Network};
 pub use objective::Objective;
-pub use plan::{RankPlan, TrainerPlan};
+pub use plan::{Phase, RankPlan, TrainerPlan};
 pub use report::StepReport;
 pub use restore::{Beginning, RestoreFrom, What};
 pub use schedule::{Schedule, ScheduleConfig, ScheduleError};

@@ -105,17 +105,36 @@ impl TrainerPlan {
 
     /// What every rank exchanges in a step, and how often: along which axis of the mesh, and what.
     pub fn exchanges_of_step(&self) -> Vec<(u64, &(MeshAxis, Message))> {
-        // All ranks exchange the same.
-        let programs = self.ranks[0].programs.iter().enumerate();
-        let times = |number| match ProgramId(number) {
-            GRADIENTS => self.config.microbatches.max(1) as u64,
-            EVALUATE => 0,
-            _ => 1,
-        };
-        let of =
-            |(number, program)| Program::exchanges(program).map(move |exchange| (times(number), exchange));
-        programs.flat_map(of).filter(|(times, _)| *times > 0).collect()
+        Phase::ALL.into_iter().flat_map(|phase| self.exchanges(phase)).collect()
     }
+
+    /// The same of a part of a step.
+    pub fn exchanges(&self, phase: Phase) -> impl Iterator<Item = (u64, &(MeshAxis, Message))> {
+        let (program, times) = match phase {
+            Phase::Microbatches => (GRADIENTS, self.config.microbatches.max(1) as u64),
+            Phase::Gradients => (REDUCE, 1),
+            Phase::Update => (UPDATE, 1),
+        };
+        // All ranks exchange the same.
+        let program = self.ranks[0].programs.get(program.0);
+        program.into_iter().flat_map(Program::exchanges).map(move |exchange| (times, exchange))
+    }
+}
+
+/// A part of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Losses and gradients of each microbatch.
+    Microbatches,
+    /// Sums of gradients over the data axis.
+    Gradients,
+    /// The update, with the norm of all parameters.
+    Update,
+}
+
+impl Phase {
+    /// All, in their order.
+    pub const ALL: [Self; 3] = [Self::Microbatches, Self::Gradients, Self::Update];
 }
 
 impl RankPlan {

@@ -121,7 +121,8 @@ fn check(mesh: Mesh, chunk: usize, messages: &[(MeshAxis, Message)], seed: u64) 
     });
     for (rank, found) in found.into_iter().enumerate() {
         let (found, traffic) = found.unwrap();
-        let mut expected = Traffic { waited_seconds: traffic.waited_seconds, ..Traffic::default() };
+        let Traffic { waited_seconds, moved_seconds, .. } = traffic;
+        let mut expected = Traffic { waited_seconds, moved_seconds, ..Traffic::default() };
         for (call, (axis, message)) in messages.iter().enumerate() {
             let members = mesh.group(rank, *axis);
             let place = mesh.place(rank, *axis);
