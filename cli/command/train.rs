@@ -53,14 +53,17 @@ pub(crate) fn run(session: &Session, args: &TrainArgs, out: &mut Out) -> anyhow:
     })?;
     let (targets, places): (Vec<Target>, Vec<String>) =
         ranks.into_iter().map(|rank| (rank.target, rank.place)).unzip();
-    plan.check_memory(&targets).map_err(told)?;
+    let fits = plan.check_memory(&targets).map_err(told);
     let timeline = args.timeline.as_deref().map(|path| Timeline::new(path, mesh, &places)).transpose()?;
     config.differences_in_folder().map_err(not_its_folder)?;
     if args.dry_run {
         interrupt.release();
         let data = opener.check()?;
-        return describe(config, &plan, &places, data.as_ref(), out);
+        describe(config, &plan, &places, data.as_ref(), out)?;
+        // What it would hold is seen first.
+        return fits;
     }
+    fits?;
     let data = opener.open()?;
     let (_entered, differences) = config.enter_folder().map_err(not_its_folder)?;
     for difference in differences {
