@@ -109,6 +109,14 @@ impl Engine {
         }
     }
 
+    /// Bytes of memory that a stored tensor was given.
+    pub fn stored_bytes(&self, id: StoreId) -> u64 {
+        match self {
+            Self::Cpu(engine) => engine.stored_bytes(id),
+            Self::Gpu(engine) => engine.stored_bytes(id),
+        }
+    }
+
     /// The numbers of a stored tensor, integers as the bits of floats.
     pub fn read(&mut self, stores: &Stores, id: StoreId) -> Result<Vec<f32>, EngineError> {
         match self {

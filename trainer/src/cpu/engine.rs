@@ -62,6 +62,10 @@ impl CpuEngine {
         &self.stores[id.index()]
     }
 
+    pub(crate) fn stored_bytes(&self, id: StoreId) -> u64 {
+        4 * self.stores[id.index()].capacity() as u64
+    }
+
     pub(crate) fn program(&self, program: usize) -> &Program {
         &self.programs[program].program
     }
@@ -150,6 +154,8 @@ impl Memory<'_> {
         let (Some(rank), Some((over, message))) = (rank, &step.exchange) else {
             return Err(EngineError::NoRanks { name: step.name.clone() });
         };
+        #[cfg(test)]
+        rank.fail()?;
         let mut outputs = self.take_outputs(step);
         let results = outputs.iter_mut().zip(&step.outputs);
         let results = results.map(|(output, (_, spec))| &mut output[..spec.shape.elements()]).collect();

@@ -1,7 +1,8 @@
 //! A logical device: its queue, and the pipelines compiled for it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::gpu::adapter::{AdapterError, AdapterInfo, choose};
 use crate::gpu::kernel::{Dispatch, Traits};
@@ -22,8 +23,16 @@ struct Inner {
     queue: wgpu::Queue,
     info: AdapterInfo,
     pipelines: Mutex<BTreeMap<PipelineKey, wgpu::ComputePipeline>>,
-    /// The first thing that went wrong outside our calls.
-    failure: Arc<Mutex<Option<String>>>,
+    failures: Arc<Mutex<Failures>>,
+}
+
+/// What went wrong outside our calls.
+#[derive(Debug, Default)]
+struct Failures {
+    /// The first that nobody was told.
+    first: Option<String>,
+    /// Why there is no device any more.
+    lost: Option<String>,
 }
 
 impl Device {
@@ -41,19 +50,19 @@ impl Device {
         });
         let (device, queue) = pollster::block_on(request)
             .map_err(|error| AdapterError::Refused { name: info.name.clone(), reason: error.to_string() })?;
-        let failure = Arc::new(Mutex::new(None));
-        let keep = |failure: &Arc<Mutex<Option<String>>>| {
-            let failure = Arc::clone(failure);
-            move |words: String| {
-                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(words);
-            }
-        };
-        let (on_error, on_loss) = (keep(&failure), keep(&failure));
-        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| on_error(error.to_string())));
-        device.set_device_lost_callback(move |_, words| on_loss(format!("the device was lost: {words}")));
+        let failures = Arc::new(Mutex::new(Failures::default()));
+        let (on_error, on_loss) = (Arc::clone(&failures), Arc::clone(&failures));
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            unpoisoned(&on_error).first.get_or_insert(error.to_string());
+        }));
+        device.set_device_lost_callback(move |_, words| {
+            let words =
+                if words.is_empty() { "it was lost".to_owned() } else { format!("it was lost: {words}") };
+            unpoisoned(&on_loss).lost = Some(words);
+        });
         let pipelines = Mutex::new(BTreeMap::new());
         let traits = info.traits();
-        Ok(Self { traits, inner: Arc::new(Inner { device, queue, info, pipelines, failure }) })
+        Ok(Self { traits, inner: Arc::new(Inner { device, queue, info, pipelines, failures }) })
     }
 
     /// The adapter it is on.
@@ -88,9 +97,15 @@ impl Device {
         &self.inner.queue
     }
 
-    /// What went wrong since the last time.
+    /// What went wrong since the last time; of a device that was lost always that.
     pub(crate) fn take_failure(&self) -> Option<String> {
-        self.inner.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let first = unpoisoned(&self.inner.failures).first.take();
+        if first.is_some() {
+            // The loss of a device is told late, and makes everything else fail before.
+            let timeout = Some(Duration::from_secs(1));
+            drop(self.inner.device.poll(wgpu::PollType::Wait { submission_index: None, timeout }));
+        }
+        unpoisoned(&self.inner.failures).lost.clone().or(first)
     }
 
     /// The pipeline of a dispatch, compiled at its first use.
@@ -98,7 +113,7 @@ impl Device {
         let kernel = dispatch.kernel;
         let constants = dispatch.constants.iter().map(|(name, value)| (*name, value.to_bits())).collect();
         let key = (kernel.name, kernel.entry, constants);
-        let mut pipelines = self.inner.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipelines = unpoisoned(&self.inner.pipelines);
         let compile = || {
             let module = self.inner.device.create_shader_module(wgpu::ShaderModuleDescriptor {
                 label: Some(kernel.name),
@@ -118,4 +133,8 @@ impl Device {
         };
         pipelines.entry(key).or_insert_with(compile).clone()
     }
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -105,6 +105,10 @@ impl GpuEngine {
         &self.device
     }
 
+    pub(crate) fn stored_bytes(&self, id: StoreId) -> u64 {
+        self.memory.stores[id.index()].size()
+    }
+
     pub(crate) fn program(&self, program: usize) -> &Program {
         &self.programs[program].program
     }
@@ -163,6 +167,8 @@ impl GpuEngine {
             let (Some(rank), Some(exchange)) = (rank.as_deref_mut(), &step.exchange) else {
                 return Err(EngineError::NoRanks { name: step.name.clone() });
             };
+            #[cfg(test)]
+            rank.fail()?;
             let buffer = |(place, _): &(Place, Spec)| memory.buffer(*place, &prepared.inputs, &[]);
             let from = if step.op.overwrites().is_empty() { &step.inputs } else { &step.outputs };
             if part.shared.get().is_none() {

@@ -12,6 +12,8 @@
 mod chunks;
 mod collective;
 mod exchange;
+#[cfg(test)]
+mod fault;
 mod group;
 mod message;
 mod rank;
@@ -25,6 +27,8 @@ mod turn;
 mod world;
 
 pub use collective::{Collective, Reduce};
+#[cfg(test)]
+pub(crate) use fault::Fault;
 pub use message::Message;
 pub use rank::{Rank, Traffic};
 pub use shape::{Mesh, MeshAxis};

@@ -20,6 +20,8 @@ pub struct Rank {
     timeline: Timeline,
     /// Whether the ranks along `data` and along `model` compute in one memory.
     shares: [bool; 2],
+    #[cfg(test)]
+    pub(super) fault: Option<(u64, super::Fault)>,
 }
 
 /// How far a rank has got in a group.
@@ -58,6 +60,8 @@ impl Rank {
             traffic: Traffic::default(),
             timeline,
             shares: [false; 2],
+            #[cfg(test)]
+            fault: None,
         }
     }
 

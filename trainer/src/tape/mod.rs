@@ -193,7 +193,11 @@ impl Tape {
         let outputs: Vec<Var> = made
             .into_iter()
             .map(|spec| {
-                self.value(format!("{}:{}", self.scope.join("/"), op.name()), spec, Origin::Node(node))
+                let name = match self.scope.as_slice() {
+                    [] => op.name().to_owned(),
+                    scope => format!("{}:{}", scope.join("/"), op.name()),
+                };
+                self.value(name, spec, Origin::Node(node))
             })
             .collect();
         self.nodes.push(Node { op: Arc::new(op), inputs: inputs.to_vec(), outputs: outputs.clone() });

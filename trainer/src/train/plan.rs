@@ -220,6 +220,9 @@ fn reduce_program(network: &Network, stores: &Stores, gradients: &[StoreId]) -> 
     let whole: Vec<usize> = (0..all.len()).filter(is_whole).collect();
     let mine: Vec<Var> = whole.iter().map(|at| all[*at]).collect();
     let sums = network.placement.all_reduce(&mut tape, MeshAxis::Data, &mine)?;
+    if let Some(first) = sums.first() {
+        tape.label(*first, "gradients");
+    }
     whole.into_iter().zip(sums).for_each(|(at, sum)| all[at] = sum);
     let squares = squares_of(&mut tape, network, &all)?;
     Ok(Program::new(&tape, &[squares])?)

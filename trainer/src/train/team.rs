@@ -123,6 +123,10 @@ impl Team {
             Self::Alone(worker) => return work(worker),
             Self::Several(world, threads) => (world, threads),
         };
+        if let Some(stopped) = world.reason() {
+            // This rank may be there still, but what it holds may be half of a step.
+            return Err(stopped.into());
+        }
         let (results, done) = channel();
         threads[rank].tell(Box::new(move |worker| {
             drop(results.send(work(worker)?));

