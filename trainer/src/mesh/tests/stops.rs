@@ -87,7 +87,7 @@ fn whatever_ends_one_rank_ends_all_at_once() {
             }
             Ok(())
         });
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         let reason = world.reason().unwrap();
         assert!(reason.reason.contains(WAYS[way]), "{way}: {reason}");
         assert!(!matches!(way, 0 | 1 | 4 | 5 | 6) || reason.rank == culprit);
