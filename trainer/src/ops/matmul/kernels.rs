@@ -38,6 +38,17 @@ static DIRECT_VECTORS: Tiling = Tiling {
     columns: 64,
 };
 
+/// For products large enough to give every processor several tiles of this size: it takes twice as long to compile.
+static DIRECT_LARGE: Tiling = Tiling {
+    kernel: Kernel {
+        name: "matmul_direct_large",
+        source: &[PRELUDE, COMMON, VECTORS, DIRECT, include_str!("direct_large.wgsl")],
+        entry: "direct",
+    },
+    rows: 32,
+    columns: 128,
+};
+
 /// Loads of single numbers.
 static DIRECT_NUMBERS: Tiling = Tiling {
     kernel: Kernel {
@@ -83,6 +94,9 @@ static TILED_NUMBERS: Tiling = Tiling {
 /// As many large tiles as large devices have parts.
 const MANY_TILES: usize = 128;
 
+/// The same for processors: the tiles of 512 by 512 results.
+const MANY_DIRECT_TILES: usize = 64;
+
 /// Records the product of input 0 and input 1.
 pub(super) fn dispatch(args: &mut GpuArgs<'_>, layout: Layout, sizes: Sizes) {
     let Sizes { batch, rows, depth, columns } = sizes;
@@ -105,7 +119,14 @@ fn choose(traits: Traits, layout: Layout, sizes: Sizes) -> &'static Tiling {
     let widths = [depth, columns, if layout == Layout::Tn { rows } else { depth }];
     let vectors = widths.iter().all(|width| width.is_multiple_of(4));
     match (traits.software, vectors) {
-        (true, true) => &DIRECT_VECTORS,
+        (true, true) => {
+            let (down, across) = DIRECT_LARGE.tiles(sizes);
+            let tiles = batch * down * across;
+            // Of what the tiles compute, a fifth may lie beyond the edges.
+            let computed = tiles * DIRECT_LARGE.rows * DIRECT_LARGE.columns;
+            let large = tiles >= MANY_DIRECT_TILES && computed * 4 <= batch * rows * columns * 5;
+            if large { &DIRECT_LARGE } else { &DIRECT_VECTORS }
+        }
         (true, false) => &DIRECT_NUMBERS,
         (false, true) => {
             let (down, across) = TILED_VECTORS_128.tiles(sizes);
@@ -113,5 +134,25 @@ fn choose(traits: Traits, layout: Layout, sizes: Sizes) -> &'static Tiling {
             if large { &TILED_VECTORS_128 } else { &TILED_VECTORS }
         }
         (false, false) => &TILED_NUMBERS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_products_get_large_blocks_where_few_lie_beyond_the_edges() {
+        let traits = Traits { software: true, workgroup_bytes: 16 << 10, workgroup_invocations: 256 };
+        let kernel = |(batch, rows, depth, columns)| {
+            choose(traits, Layout::Nn, Sizes { batch, rows, depth, columns }).kernel.name
+        };
+        for sizes in [(1, 512, 512, 512), (1, 2048, 256, 256), (16, 512, 64, 512), (1, 516, 12, 508)] {
+            assert_eq!(kernel(sizes), "matmul_direct_large", "{sizes:?}");
+        }
+        for sizes in [(1, 480, 512, 512), (1, 2048, 256, 64), (64, 36, 64, 128), (1, 64, 512, 64)] {
+            assert_eq!(kernel(sizes), "matmul_direct", "{sizes:?}");
+        }
+        assert_eq!(kernel((1, 512, 511, 512)), "matmul_direct_ragged");
     }
 }

@@ -43,6 +43,21 @@ fn the_laws_hold() {
     }
 }
 
+/// Exact, and with ragged edges, in the kernel that large products get in software.
+#[test]
+fn the_laws_hold_with_large_blocks() {
+    for op in [Matmul::nn(), Matmul::nt(), Matmul::tn()] {
+        for sizes in [(512, 4, 512), (516, 12, 508)] {
+            let (a, b) = shapes(op, sizes);
+            obeys(op, &a, &b);
+        }
+        let (mut a, mut b) = shapes(op, (60, 8, 248));
+        a.insert(0, 16);
+        b.insert(0, 16);
+        obeys(op.batched(), &a, &b);
+    }
+}
+
 #[test]
 fn the_laws_hold_with_many_large_tiles() {
     obeys(Matmul::nn().batched(), &[32, 132, 20], &[32, 20, 136]);
