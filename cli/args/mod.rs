@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_lines_of_the_issue_parse() {
+    fn documented_command_lines_parse() {
         for line in [
             "cache build docs pairs --cache-dir d --threads 2 --memory 2GiB --progress json --dry-run --split train --split validation --take-over",
             "cache build docs --worker 1/4 --split train --take-over",
