@@ -508,10 +508,13 @@ impl Job<'_> {
         for (name, bytes) in self.context.input.vocabulary_files() {
             let hash = hex(blake3::hash(bytes).as_bytes());
             let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-            let is_rank_file = definition["vocabularies"][&name]["spec"]["tiktoken"].is_string();
-            let ending = if is_json {
+            let spec = &definition["vocabularies"][&name]["spec"];
+            let is_of = |kinds: &[&str]| kinds.iter().any(|kind| spec[kind].is_string());
+            let ending = if is_of(&["bert_wordpiece", "unigram", "partial_codepoint"]) {
+                "txt"
+            } else if is_json {
                 "json"
-            } else if is_rank_file {
+            } else if is_of(&["tiktoken"]) {
                 "tiktoken"
             } else {
                 "model"

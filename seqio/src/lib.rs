@@ -98,8 +98,10 @@ pub use crate::task::{
 };
 pub use crate::text::{lines_in_words, nearest, quoted};
 pub use crate::vocabulary::{
-    Arithmetic, ByteVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,
-    SpecialId, SpecialIds, SpecialTokensInText, SplitPattern, Vocabulary, VocabularyError, VocabularySpec,
+    Arithmetic, ByteVocabulary, FullCodepointVocabulary, Listed, NormalizationForm,
+    PartialCodepointVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,
+    SpecialId, SpecialIds, SpecialTokensInText, SplitPattern, UnigramVocabulary, Vocabulary, VocabularyError,
+    VocabularySpec, WordPieceOptions,
 };
 pub use crate::whole_split::{
     ChoiceReport, Dropped, Drops, DuplicateCounts, KeyRecord, Position, Repeated, Scratch, SplitChoices,

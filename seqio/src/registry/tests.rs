@@ -450,7 +450,7 @@ features = { targets = { vocabulary = "broken" } }
     10 | eos = 3
        |       ^
 
-    seqio.toml:12:13: vocabulary `none`: a vocabulary has exactly one of `sentencepiece`, `tokenizer_json`, `tiktoken`, `byte`, `pass_through`; found nothing
+    seqio.toml:12:13: vocabulary `none`: a vocabulary has exactly one of `sentencepiece`, `tokenizer_json`, `tiktoken`, `bert_wordpiece`, `unigram`, `full_codepoint`, `partial_codepoint`, `byte`, `pass_through`; found nothing
        |
     12 | [vocabulary.none]
        |             ^^^^

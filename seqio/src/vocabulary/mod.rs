@@ -5,12 +5,19 @@
 //! | `sentencepiece` | a SentencePiece `.model`, by an exact encoder of our own |
 //! | `tokenizer_json` | a Hugging Face `tokenizer.json` |
 //! | `tiktoken` | a rank file of tiktoken's, with the name of a split pattern |
+//! | `bert_wordpiece` | a `vocab.txt` of word pieces, as SeqIO's `BertWordPieceVocabulary` reads it |
+//! | `unigram` | SeqIO's `UnigramVocabulary` |
+//! | `full_codepoint`, `partial_codepoint` | SeqIO's `FullCodepointVocabulary` and `PartialCodepointVocabulary` |
 //! | `byte` | SeqIO's `ByteVocabulary` |
 //! | `pass_through` | SeqIO's `PassThroughVocabulary` |
 
+mod bert_wordpiece;
 mod byte;
+mod codepoint;
 #[cfg(test)]
 pub(crate) mod golden;
+mod lines;
+mod listed;
 mod pass_through;
 mod pipeline;
 mod sentencepiece;
@@ -22,19 +29,25 @@ mod spellings;
 mod tiktoken;
 mod tokenizer_json;
 mod trie;
+mod unigram;
 
+pub(crate) use self::{
+    bert_wordpiece::BertWordPiece,
+    tiktoken::{Tiktoken, TiktokenOptions},
+    tokenizer_json::{TokenizerJson, TokenizerJsonOptions},
+};
 pub use self::{
+    bert_wordpiece::{NormalizationForm, WordPieceOptions},
     byte::ByteVocabulary,
+    codepoint::{FullCodepointVocabulary, PartialCodepointVocabulary},
+    listed::Listed,
     pass_through::PassThroughVocabulary,
     sentencepiece::{SentencePiece, SentencePieceOptions},
     settings::Arithmetic,
     spec::VocabularySpec,
     special_ids::SpecialId,
     tiktoken::SplitPattern,
-};
-pub(crate) use self::{
-    tiktoken::{Tiktoken, TiktokenOptions},
-    tokenizer_json::{TokenizerJson, TokenizerJsonOptions},
+    unigram::UnigramVocabulary,
 };
 
 use std::fmt::Debug;

@@ -2,9 +2,11 @@
 //!
 //! ```toml
 //! [vocabulary.t5]
-//! sentencepiece = "vocab/t5.model"   # exactly one of: sentencepiece, tokenizer_json, tiktoken, byte, pass_through
+//! sentencepiece = "vocab/t5.model"   # exactly one key says what kind it is
 //! extra_ids = 100
 //! ```
+
+mod table;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,12 +15,13 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text::quoted;
+use self::table::VocabularyTable;
 use crate::vocabulary::special_ids::{NamedIds, SpecialId, WithSpecialIds};
 use crate::vocabulary::{
-    Arithmetic, ByteVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,
+    Arithmetic, BertWordPiece, ByteVocabulary, FullCodepointVocabulary, Listed, NormalizationForm,
+    PartialCodepointVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,
     SpecialIds, SpecialTokensInText, SplitPattern, Tiktoken, TiktokenOptions, TokenizerJson,
-    TokenizerJsonOptions, VocabularyError,
+    TokenizerJsonOptions, UnigramVocabulary, VocabularyError, WordPieceOptions,
 };
 
 /// Which vocabulary, and its settings. Equal in TOML and from the builder methods.
@@ -40,6 +43,7 @@ pub struct VocabularySpec {
     arithmetic: Option<Arithmetic>,
     special_tokens: Option<BTreeMap<String, u32>>,
     special_tokens_in_text: Option<SpecialTokensInText>,
+    split_on_space: bool,
     named: NamedIds,
 }
 
@@ -48,6 +52,10 @@ enum Kind {
     SentencePiece(PathBuf),
     TokenizerJson(PathBuf),
     Tiktoken(PathBuf, SplitPattern),
+    BertWordPiece(PathBuf, WordPieceOptions),
+    Unigram(Listed<String>),
+    FullCodepoint,
+    PartialCodepoint(Listed<u32>),
     Byte,
     PassThrough(usize),
 }
@@ -66,6 +74,26 @@ impl VocabularySpec {
     /// A rank file of tiktoken's, for a tokenizer that splits text by this pattern.
     pub fn tiktoken(path: impl Into<PathBuf>, pattern: SplitPattern) -> Self {
         Self::new(Kind::Tiktoken(path.into(), pattern))
+    }
+
+    /// BERT's word pieces: a `vocab.txt` with a piece on each line.
+    pub fn bert_wordpiece(path: impl Into<PathBuf>, options: WordPieceOptions) -> Self {
+        Self::new(Kind::BertWordPiece(path.into(), options))
+    }
+
+    /// SeqIO's list of words: a file with a word on each line, or the words.
+    pub fn unigram(words: impl Into<Listed<String>>) -> Self {
+        Self::new(Kind::Unigram(words.into()))
+    }
+
+    /// SeqIO's vocabulary of all code points.
+    pub fn full_codepoint() -> Self {
+        Self::new(Kind::FullCodepoint)
+    }
+
+    /// SeqIO's vocabulary of some code points: a file with a decimal number on each line, or the numbers.
+    pub fn partial_codepoint(codepoints: impl Into<Listed<u32>>) -> Self {
+        Self::new(Kind::PartialCodepoint(codepoints.into()))
     }
 
     /// SeqIO's byte vocabulary.
@@ -109,6 +137,12 @@ impl VocabularySpec {
         self
     }
 
+    /// Looks the words between spaces up in a `unigram` vocabulary, and not the text as a whole.
+    pub fn split_on_space(mut self, split: bool) -> Self {
+        self.split_on_space = split;
+        self
+    }
+
     /// Names the id that fills rows.
     pub fn pad(mut self, id: impl Into<SpecialId>) -> Self {
         self.named.pad = Some(id.into());
@@ -139,6 +173,10 @@ impl VocabularySpec {
             Kind::SentencePiece(_) => "sentencepiece",
             Kind::TokenizerJson(_) => "tokenizer_json",
             Kind::Tiktoken(..) => "tiktoken",
+            Kind::BertWordPiece(..) => "bert_wordpiece",
+            Kind::Unigram(_) => "unigram",
+            Kind::FullCodepoint => "full_codepoint",
+            Kind::PartialCodepoint(_) => "partial_codepoint",
             Kind::Byte => "byte",
             Kind::PassThrough(_) => "pass_through",
         }
@@ -147,8 +185,13 @@ impl VocabularySpec {
     /// The file that `open` needs, relative to the task file, if the kind has one.
     pub fn path(&self) -> Option<&Path> {
         match &self.kind {
-            Kind::SentencePiece(path) | Kind::TokenizerJson(path) | Kind::Tiktoken(path, _) => Some(path),
-            Kind::Byte | Kind::PassThrough(_) => None,
+            Kind::SentencePiece(path)
+            | Kind::TokenizerJson(path)
+            | Kind::Tiktoken(path, _)
+            | Kind::BertWordPiece(path, _) => Some(path),
+            Kind::Unigram(words) => words.path(),
+            Kind::PartialCodepoint(codepoints) => codepoints.path(),
+            Kind::FullCodepoint | Kind::Byte | Kind::PassThrough(_) => None,
         }
     }
 
@@ -167,7 +210,20 @@ impl VocabularySpec {
                 *path = PathBuf::new();
                 plainest.special_tokens_in_text.take_if(|what| *what == SpecialTokensInText::Plain);
             }
-            Kind::Byte | Kind::PassThrough(_) => {}
+            Kind::BertWordPiece(path, options) => {
+                *path = PathBuf::new();
+                options
+                    .normalization_form
+                    .take_if(|form| options.lower_case && *form == NormalizationForm::Nfd);
+            }
+            Kind::Unigram(Listed::File(path)) | Kind::PartialCodepoint(Listed::File(path)) => {
+                *path = PathBuf::new();
+            }
+            Kind::Unigram(Listed::Here(_))
+            | Kind::PartialCodepoint(Listed::Here(_))
+            | Kind::FullCodepoint
+            | Kind::Byte
+            | Kind::PassThrough(_) => {}
         }
         plainest.reverse_extra_ids |= plainest.extra_ids == 0;
         serde_json::to_string(&plainest).expect("a table of numbers and strings is JSON")
@@ -182,11 +238,12 @@ impl VocabularySpec {
                 problem: "the bytes of its file are needed to open it".to_owned(),
             })
         };
+        let (extra_ids, reverse) = (self.extra_ids, self.reverse_extra_ids);
         match &self.kind {
             Kind::SentencePiece(_) => {
                 let options = SentencePieceOptions {
-                    extra_ids: self.extra_ids,
-                    reverse_extra_ids: self.reverse_extra_ids,
+                    extra_ids,
+                    reverse_extra_ids: reverse,
                     arithmetic: self.arithmetic.unwrap_or_default(),
                     special_tokens_in_text: self.special_tokens_in_text,
                 };
@@ -194,8 +251,8 @@ impl VocabularySpec {
             }
             Kind::TokenizerJson(_) => {
                 let options = TokenizerJsonOptions {
-                    extra_ids: self.extra_ids,
-                    reverse_extra_ids: self.reverse_extra_ids,
+                    extra_ids,
+                    reverse_extra_ids: reverse,
                     special_tokens_in_text: self.special_tokens_in_text.unwrap_or(SpecialTokensInText::Match),
                     named: self.named.clone(),
                 };
@@ -205,18 +262,30 @@ impl VocabularySpec {
                 let options = TiktokenOptions {
                     pattern: *pattern,
                     special_tokens: self.special_tokens.clone(),
-                    extra_ids: self.extra_ids,
-                    reverse_extra_ids: self.reverse_extra_ids,
+                    extra_ids,
+                    reverse_extra_ids: reverse,
                     special_tokens_in_text: self.special_tokens_in_text.unwrap_or(SpecialTokensInText::Plain),
                     named: self.named.clone(),
                 };
                 Ok(Arc::new(Tiktoken::open(file()?, &options)?))
             }
-            Kind::Byte => Ok(Arc::new(ByteVocabulary::new(self.extra_ids, self.reverse_extra_ids)?)),
+            Kind::BertWordPiece(_, options) => {
+                Ok(Arc::new(BertWordPiece::open(file()?, options, extra_ids, reverse, &self.named)?))
+            }
+            Kind::Unigram(words) => {
+                let file = words.path().map(|_| file()).transpose()?;
+                let words = UnigramVocabulary::new(words, file, self.split_on_space, extra_ids, reverse)?;
+                WithSpecialIds::wrap(Arc::new(words), &self.named)
+            }
+            Kind::FullCodepoint => Ok(Arc::new(FullCodepointVocabulary::new(extra_ids, reverse)?)),
+            Kind::PartialCodepoint(codepoints) => {
+                let file = codepoints.path().map(|_| file()).transpose()?;
+                Ok(Arc::new(PartialCodepointVocabulary::new(codepoints, file, extra_ids, reverse)?))
+            }
+            Kind::Byte => Ok(Arc::new(ByteVocabulary::new(extra_ids, reverse)?)),
             Kind::PassThrough(size) => {
                 let own = SpecialIds { pad: 0, eos: None, bos: None, unk: None };
-                let special = self.named.resolve(own, size.saturating_add(self.extra_ids), Vec::new)?;
-                let (extra_ids, reverse) = (self.extra_ids, self.reverse_extra_ids);
+                let special = self.named.resolve(own, size.saturating_add(extra_ids), Vec::new)?;
                 Ok(Arc::new(PassThroughVocabulary::new(*size, extra_ids, reverse, special)?))
             }
         }
@@ -230,6 +299,7 @@ impl VocabularySpec {
             arithmetic: None,
             special_tokens: None,
             special_tokens_in_text: None,
+            split_on_space: false,
             named: NamedIds::default(),
         }
     }
@@ -246,12 +316,32 @@ impl VocabularySpec {
             let problem = format!("only a `tiktoken` vocabulary has them, and this one is `{}`", self.kind());
             return refuse("special_tokens", problem);
         }
-        if self.special_tokens_in_text.is_some() && self.path().is_none() {
+        let looks_for_special_tokens =
+            matches!(self.kind, Kind::SentencePiece(_) | Kind::TokenizerJson(_) | Kind::Tiktoken(..));
+        if self.special_tokens_in_text.is_some() && !looks_for_special_tokens {
             let problem = format!("a `{}` vocabulary never looks for special tokens in text", self.kind());
             return refuse("special_tokens_in_text", problem);
         }
+        if self.split_on_space && !matches!(self.kind, Kind::Unigram(_)) {
+            let problem = format!("only a `unigram` vocabulary has it, and this one is `{}`", self.kind());
+            return refuse("split_on_space", problem);
+        }
+        if let Kind::BertWordPiece(_, options) = &self.kind {
+            options.check()?;
+        }
         for (setting, id) in self.named.iter() {
             match (&self.kind, id) {
+                (Kind::FullCodepoint, _) => {
+                    let problem =
+                        "a `full_codepoint` vocabulary has pad 0, eos 57349, and neither unk nor bos"
+                            .to_owned();
+                    return refuse(setting, problem);
+                }
+                (Kind::PartialCodepoint(_), _) => {
+                    let problem =
+                        "a `partial_codepoint` vocabulary has pad 0, eos 1, unk 2 and no bos".to_owned();
+                    return refuse(setting, problem);
+                }
                 (Kind::Byte, _) => {
                     let problem = "a `byte` vocabulary has pad 0, eos 1, unk 2 and no bos".to_owned();
                     return refuse(setting, problem);
@@ -268,172 +358,81 @@ impl VocabularySpec {
     }
 }
 
-/// The TOML form.
-///
-/// A key that is not required and has no default names a kind.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct VocabularyTable {
-    /// A SentencePiece `.model` file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"vocab/t5.model", extend("x-type" = "path"))]
-    sentencepiece: Option<PathBuf>,
-    /// A Hugging Face `tokenizer.json` file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"vocab/gpt2/tokenizer.json", extend("x-type" = "path"))]
-    tokenizer_json: Option<PathBuf>,
-    /// A tiktoken rank file, with the `pattern` that splits text for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"vocab/cl100k_base.tiktoken", extend("x-type" = "path"))]
-    tiktoken: Option<PathBuf>,
-    /// SeqIO's bytes: 0 pad, 1 EOS, 2 unknown, byte b is id b + 3.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = true, extend("x-type" = "`true`"))]
-    byte: Option<bool>,
-    /// Ids `0..size` that the data already holds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = 32000, extend("x-type" = "size"))]
-    pass_through: Option<usize>,
-    /// `tiktoken` only: how text is split into words, as the tokenizer of that name does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = SplitPattern::Cl100k, extend("x-default" = "required with `tiktoken`"))]
-    pattern: Option<SplitPattern>,
-    /// How many sentinels `<extra_id_0>`, `<extra_id_1>` … follow the vocabulary's own ids.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    #[schemars(example = 100, extend("default" = 0))]
-    extra_ids: usize,
-    /// Whether `<extra_id_0>` is the last id, as T5 counts, or the first of the sentinels.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
-    #[schemars(example = false, extend("default" = true))]
-    reverse_extra_ids: bool,
-    /// `sentencepiece` only: the release whose rounding decides between equally good ways to cut a text.
-    #[serde(default, skip_serializing_if = "is_default_arithmetic")]
-    #[schemars(example = Arithmetic::V0_2_0, extend("default" = "0.2.3"))]
-    arithmetic: Option<Arithmetic>,
-    /// `tiktoken` only: special tokens with their ids, which a rank file does not hold.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        example = serde_json::json!({ "<|begin_of_text|>": 128000 }),
-        extend("x-default" = "those of the tokenizer that `pattern` is named after, for its own file", "x-type" = "table of token = id")
-    )]
-    special_tokens: Option<BTreeMap<String, u32>>,
-    /// What text that spells a special token (`</s>`, `<|endoftext|>`) becomes; for kinds with a file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = SpecialTokensInText::Plain, extend("x-default" = "as the library that the kind comes from"))]
-    special_tokens_in_text: Option<SpecialTokensInText>,
-    /// The id that fills rows up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = 0, extend("x-default" = "the vocabulary's own"))]
-    pad: Option<SpecialId>,
-    /// The id that ends a sequence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"<|endoftext|>", extend("x-default" = "the vocabulary's own"))]
-    eos: Option<SpecialId>,
-    /// The id that begins a sequence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"<s>", extend("x-default" = "the vocabulary's own"))]
-    bos: Option<SpecialId>,
-    /// The id of what the vocabulary cannot spell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"<unk>", extend("x-default" = "the vocabulary's own"))]
-    unk: Option<SpecialId>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn is_yes(flag: &bool) -> bool {
-    *flag
-}
-
-fn is_default_arithmetic(arithmetic: &Option<Arithmetic>) -> bool {
-    arithmetic.is_none_or(|arithmetic| arithmetic == Arithmetic::default())
-}
-
-impl TryFrom<VocabularyTable> for VocabularySpec {
-    type Error = VocabularyError;
-
-    fn try_from(table: VocabularyTable) -> Result<Self, VocabularyError> {
-        const KINDS: [&str; 5] = ["sentencepiece", "tokenizer_json", "tiktoken", "byte", "pass_through"];
-        let refuse = |setting, problem| Err(VocabularyError::Setting { setting, problem });
-        let pattern = match (&table.tiktoken, table.pattern) {
-            (Some(_), None) => {
-                let names = quoted(SplitPattern::NAMES);
-                return refuse("pattern", format!("a `tiktoken` vocabulary needs it, one of {names}"));
-            }
-            (None, Some(_)) => {
-                return refuse(
-                    "pattern",
-                    "only a `tiktoken` vocabulary is split by a named pattern".to_owned(),
-                );
-            }
-            (_, pattern) => pattern,
-        };
-        let kinds: Vec<(&str, Kind)> = [
-            table.sentencepiece.map(|path| ("sentencepiece", Kind::SentencePiece(path))),
-            table.tokenizer_json.map(|path| ("tokenizer_json", Kind::TokenizerJson(path))),
-            table.tiktoken.zip(pattern).map(|(path, pattern)| ("tiktoken", Kind::Tiktoken(path, pattern))),
-            table.byte.map(|_| ("byte", Kind::Byte)),
-            table.pass_through.map(|size| ("pass_through", Kind::PassThrough(size))),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        let found = quoted(kinds.iter().map(|(name, _)| *name));
-        let Ok([(_, kind)]) = <[_; 1]>::try_from(kinds) else {
-            let problem = format!("a vocabulary has exactly one of {}; found {found}", quoted(KINDS));
-            return Err(VocabularyError::Malformed { problem });
-        };
-        if table.byte == Some(false) {
-            return refuse("byte", "write `byte = true`, or leave the key out".to_owned());
-        }
-        let spec = Self {
-            kind,
-            extra_ids: table.extra_ids,
-            reverse_extra_ids: table.reverse_extra_ids,
-            arithmetic: table.arithmetic,
-            special_tokens: table.special_tokens,
-            special_tokens_in_text: table.special_tokens_in_text,
-            named: NamedIds { pad: table.pad, eos: table.eos, bos: table.bos, unk: table.unk },
-        };
-        spec.check()?;
-        Ok(spec)
+    fn read(toml: &str) -> Result<VocabularySpec, String> {
+        toml::from_str(toml).map_err(|error| error.to_string())
     }
-}
 
-impl From<VocabularySpec> for VocabularyTable {
-    fn from(spec: VocabularySpec) -> Self {
-        let mut table = Self {
-            sentencepiece: None,
-            tokenizer_json: None,
-            tiktoken: None,
-            byte: None,
-            pass_through: None,
-            pattern: None,
-            extra_ids: spec.extra_ids,
-            reverse_extra_ids: spec.reverse_extra_ids,
-            arithmetic: spec.arithmetic,
-            special_tokens: spec.special_tokens,
-            special_tokens_in_text: spec.special_tokens_in_text,
-            pad: spec.named.pad,
-            eos: spec.named.eos,
-            bos: spec.named.bos,
-            unk: spec.named.unk,
+    #[test]
+    fn tables_and_builder_methods_agree() {
+        let wordpiece = WordPieceOptions {
+            lower_case: true,
+            suffix_indicator: "@@".to_owned(),
+            max_chars_per_token: Some(20),
+            ..WordPieceOptions::default()
         };
-        match spec.kind {
-            Kind::SentencePiece(path) => table.sentencepiece = Some(path),
-            Kind::TokenizerJson(path) => table.tokenizer_json = Some(path),
-            Kind::Tiktoken(path, pattern) => {
-                (table.tiktoken, table.pattern) = (Some(path), Some(pattern));
-            }
-            Kind::Byte => table.byte = Some(true),
-            Kind::PassThrough(size) => table.pass_through = Some(size),
+        let words = vec!["yes".to_owned(), "no".to_owned()];
+        for (toml, built) in [
+            (
+                "bert_wordpiece = 'v.txt'\nlower_case = true\nsuffix_indicator = '@@'\nmax_chars_per_token = 20",
+                VocabularySpec::bert_wordpiece("v.txt", wordpiece),
+            ),
+            (
+                "unigram = 'w.txt'\nsplit_on_space = true",
+                VocabularySpec::unigram("w.txt").split_on_space(true),
+            ),
+            ("unigram = ['yes', 'no']\neos = 'no'", VocabularySpec::unigram(words).eos("no")),
+            ("full_codepoint = true\nextra_ids = 3", VocabularySpec::full_codepoint().extra_ids(3)),
+            ("partial_codepoint = 'c.txt'", VocabularySpec::partial_codepoint("c.txt")),
+            ("partial_codepoint = [104, 233]", VocabularySpec::partial_codepoint(vec![104, 233])),
+        ] {
+            assert_eq!(read(toml).unwrap(), built);
+            let text = serde_json::to_string(&built).unwrap();
+            assert_eq!(serde_json::from_str::<VocabularySpec>(&text).unwrap(), built, "{text}");
         }
-        table
+    }
+
+    #[test]
+    fn neither_paths_nor_settings_as_they_are_anyway_change_what_is_fingerprinted() {
+        let canonical = |toml: &str| read(toml).unwrap().canonical();
+        for (one, other) in [
+            ("unigram = 'a.txt'", "unigram = 'b/c.txt'"),
+            ("partial_codepoint = 'a.txt'", "partial_codepoint = 'b.txt'"),
+            (
+                "bert_wordpiece = 'a'\nlower_case = true",
+                "bert_wordpiece = 'b'\nlower_case = true\nnormalization_form = 'NFD'\nmax_bytes_per_word = 100",
+            ),
+        ] {
+            assert_eq!(canonical(one), canonical(other));
+        }
+        assert_ne!(canonical("bert_wordpiece = 'a'"), canonical("bert_wordpiece = 'a'\nlower_case = true"));
+        assert_ne!(canonical("unigram = ['a']"), canonical("unigram = ['b']"));
+        assert_ne!(canonical("unigram = ['a']"), canonical("unigram = ['a']\nsplit_on_space = true"));
+    }
+
+    #[test]
+    fn settings_of_another_kind_are_refused() {
+        for (toml, problem) in [
+            ("byte = true\nlower_case = true", "`lower_case`: only a `bert_wordpiece` vocabulary has it"),
+            ("unigram = ['a']\nmax_bytes_per_word = 3", "`max_bytes_per_word`: only a `bert_wordpiece`"),
+            ("byte = true\nsplit_on_space = true", "`split_on_space`: only a `unigram` vocabulary has it"),
+            (
+                "bert_wordpiece = 'a'\nspecial_tokens_in_text = 'match'",
+                "never looks for special tokens in text",
+            ),
+            (
+                "bert_wordpiece = 'a'\nmax_chars_per_token = 0",
+                "`max_chars_per_token`: no piece has 0 characters",
+            ),
+            ("full_codepoint = false", "write `full_codepoint = true`"),
+            ("partial_codepoint = [1]\nunk = 3", "has pad 0, eos 1, unk 2 and no bos"),
+            ("partial_codepoint = [-1]", "expected the path of a file with an entry on each line"),
+        ] {
+            let error = read(toml).unwrap_err();
+            assert!(error.contains(problem), "{toml}\n{error}");
+        }
     }
 }
