@@ -96,18 +96,14 @@ impl Team {
         let (results, done) = channel();
         let work = Arc::new(work);
         for (number, thread) in threads.iter().enumerate() {
-            let (work, results) = (Arc::clone(&work), results.clone());
-            thread.tell(Box::new(move |worker| {
-                let result = work(worker)?;
-                // Nobody listens only where the others have failed.
-                drop(results.send((number, result)));
-                Ok(())
-            }));
+            let work = Arc::clone(&work);
+            thread.tell(sending(world, number, results.clone(), move |worker| work(worker)));
         }
         drop(results);
         let mut found: Vec<(usize, T)> = done.iter().collect();
-        if found.len() < threads.len() {
-            return Err(ended(world));
+        let mut ranks = 0..threads.len();
+        if let Some(missing) = ranks.find(|rank| found.iter().all(|(number, _)| number != rank)) {
+            return Err(ended(world, missing, &mut threads[missing]));
         }
         found.sort_by_key(|(number, _)| *number);
         Ok(found.into_iter().map(|(_, result)| result).collect())
@@ -128,12 +124,30 @@ impl Team {
             return Err(stopped.into());
         }
         let (results, done) = channel();
-        threads[rank].tell(Box::new(move |worker| {
-            drop(results.send(work(worker)?));
-            Ok(())
-        }));
-        done.recv().map_err(|_| ended(world))
+        threads[rank].tell(sending(world, rank, results, work));
+        match done.recv() {
+            Ok((_, result)) => Ok(result),
+            Err(_) => Err(ended(world, rank, &mut threads[rank])),
+        }
     }
+}
+
+/// The work of a rank whose result is sent. What it fails with is known before it is seen that nothing will come.
+fn sending<T: Send + 'static>(
+    world: &World,
+    rank: usize,
+    results: Sender<(usize, T)>,
+    work: impl FnOnce(&mut Worker) -> Result<T, TrainError> + Send + 'static,
+) -> Work {
+    let world = world.clone();
+    Box::new(move |worker| {
+        let result = work(worker).inspect_err(|error| {
+            world.stop(rank, error.to_string());
+        })?;
+        // Nobody listens only where the others have failed.
+        drop(results.send((rank, result)));
+        Ok(())
+    })
 }
 
 /// Along which axes all ranks in line with this one compute on its device.
@@ -143,11 +157,15 @@ fn shared(mesh: Mesh, rank: usize, ranks: &[(RankPlan, Target)]) -> Vec<MeshAxis
     axes.filter(|axis| mesh.group(rank, *axis).into_iter().all(is_here)).collect()
 }
 
-/// Why ranks are gone.
-fn ended(world: &World) -> TrainError {
+/// Why nothing came from a rank.
+fn ended(world: &World, rank: usize, thread: &mut Thread) -> TrainError {
+    if world.reason().is_none() {
+        // What a panic said is known when the thread is gone.
+        thread.join();
+    }
     match world.reason() {
         Some(stopped) => stopped.into(),
-        None => world.stop(0, "its thread ended").into(),
+        None => world.stop(rank, "its thread ended").into(),
     }
 }
 
@@ -177,6 +195,12 @@ impl Thread {
         Ok(Self { work, thread: Some(thread) })
     }
 
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+
     fn tell(&self, work: Work) {
         // A thread that has ended is noticed by its missing result.
         drop(self.work.send(work));
@@ -187,8 +211,6 @@ impl Drop for Thread {
     fn drop(&mut self) {
         // Without anybody who could tell it something the thread ends.
         self.work = channel().0;
-        if let Some(thread) = self.thread.take() {
-            drop(thread.join());
-        }
+        self.join();
     }
 }
