@@ -1,6 +1,7 @@
 //! Tensors as buffers, a program as one submission.
 
 use std::cell::OnceCell;
+use std::sync::mpsc::{Receiver, channel};
 
 use crate::engine::EngineError;
 use crate::gpu::device::Device;
@@ -252,25 +253,10 @@ fn prepare(device: &Device, memory: &Memory, program: Program) -> Prepared {
         }
     }
     cuts.push((all.len(), None));
-    let (params, offsets) = uniforms(device, &all);
-    let mut bound = all.iter().zip(offsets).map(|(dispatch, (offset, size))| {
-        let pipeline = device.pipeline(dispatch);
-        let uniform = wgpu::BufferBinding { buffer: &params, offset, size: std::num::NonZero::new(size) };
-        let mut entries =
-            vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(uniform) }];
-        entries.extend(dispatch.buffers.iter().enumerate().map(|(at, BufferRef(place))| {
-            wgpu::BindGroupEntry {
-                binding: at as u32 + 1,
-                resource: memory.buffer(*place, &inputs, &constants).as_entire_binding(),
-            }
-        }));
-        let group = device.wgpu().create_bind_group(&wgpu::BindGroupDescriptor {
-            label: Some(dispatch.kernel.name),
-            layout: &pipeline.get_bind_group_layout(0),
-            entries: &entries,
-        });
-        Bound { pipeline, group, groups: dispatch.groups }
-    });
+    let buffer = |BufferRef(place): &BufferRef| memory.buffer(*place, &inputs, &constants).clone();
+    let buffers: Vec<Vec<wgpu::Buffer>> =
+        all.iter().map(|dispatch| dispatch.buffers.iter().map(buffer).collect()).collect();
+    let mut bound = bind(device, &all, &buffers).into_iter();
     let (mut parts, mut done) = (Vec::with_capacity(cuts.len()), 0);
     for (end, exchange) in cuts {
         parts.push(Part {
@@ -280,7 +266,6 @@ fn prepare(device: &Device, memory: &Memory, program: Program) -> Prepared {
         });
         done = end;
     }
-    drop(bound);
     let mut end = 0;
     let offsets = program.results.iter().map(|(_, spec)| {
         let offset = end;
@@ -312,6 +297,28 @@ fn dispatches(device: &Device, step: &Step) -> Vec<Dispatch> {
     }
     step.op.gpu(&mut args);
     args.dispatches
+}
+
+/// Dispatches with their pipelines, and with these buffers behind their uniform structs.
+pub(super) fn bind(device: &Device, dispatches: &[Dispatch], buffers: &[Vec<wgpu::Buffer>]) -> Vec<Bound> {
+    let (params, offsets) = uniforms(device, dispatches);
+    let bound = dispatches.iter().zip(buffers).zip(offsets).map(|((dispatch, buffers), (offset, size))| {
+        let pipeline = device.pipeline(dispatch);
+        let uniform = wgpu::BufferBinding { buffer: &params, offset, size: std::num::NonZero::new(size) };
+        let mut entries =
+            vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(uniform) }];
+        entries.extend(buffers.iter().enumerate().map(|(at, buffer)| wgpu::BindGroupEntry {
+            binding: at as u32 + 1,
+            resource: buffer.as_entire_binding(),
+        }));
+        let group = device.wgpu().create_bind_group(&wgpu::BindGroupDescriptor {
+            label: Some(dispatch.kernel.name),
+            layout: &pipeline.get_bind_group_layout(0),
+            entries: &entries,
+        });
+        Bound { pipeline, group, groups: dispatch.groups }
+    });
+    bound.collect()
 }
 
 /// All uniform structs in one buffer, with offset and size of each.
@@ -364,19 +371,36 @@ fn fetch(
     bytes: u64,
     take: impl FnOnce(&[u8]),
 ) -> Result<(), EngineError> {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |result| drop(sender.send(result)));
-    let waited = device.wgpu().poll(wgpu::PollType::wait_indefinitely());
-    failed(device)?;
-    let fail = |words: String| EngineError::Device(words);
-    waited.map_err(|error| fail(error.to_string()))?;
-    let mapped = receiver.recv().map_err(|_| fail("the device went away".to_owned()))?;
-    mapped.map_err(|error| fail(error.to_string()))?;
-    let view = buffer.get_mapped_range(0..bytes).map_err(|error| fail(error.to_string()))?;
-    take(&view);
-    drop(view);
+    let mapping = map(buffer, bytes);
+    take(&mapped(device, buffer, bytes, &mapping)?);
     buffer.unmap();
     Ok(())
+}
+
+/// What becomes of a request for the bytes of a buffer.
+pub(super) type Mapping = Receiver<Result<(), wgpu::BufferAsyncError>>;
+
+/// Asks for the first bytes of a buffer that can be read.
+pub(super) fn map(buffer: &wgpu::Buffer, bytes: u64) -> Mapping {
+    let (sender, receiver) = channel();
+    buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |result| drop(sender.send(result)));
+    receiver
+}
+
+/// Waits for all that was submitted; the bytes that were asked for.
+pub(super) fn mapped(
+    device: &Device,
+    buffer: &wgpu::Buffer,
+    bytes: u64,
+    mapping: &Mapping,
+) -> Result<wgpu::BufferView, EngineError> {
+    let fail = |words: String| EngineError::Device(words);
+    let waited = device.wgpu().poll(wgpu::PollType::wait_indefinitely());
+    failed(device)?;
+    waited.map_err(|error| fail(error.to_string()))?;
+    let mapped = mapping.recv().map_err(|_| fail("the device went away".to_owned()))?;
+    mapped.map_err(|error| fail(error.to_string()))?;
+    buffer.get_mapped_range(0..bytes).map_err(|error| fail(error.to_string()))
 }
 
 pub(super) fn failed(device: &Device) -> Result<(), EngineError> {

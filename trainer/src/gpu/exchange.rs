@@ -7,11 +7,10 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::mpsc::Receiver;
 
 use crate::engine::EngineError;
 use crate::gpu::device::Device;
-use crate::gpu::engine::{TRANSFER_BYTES, failed};
+use crate::gpu::engine::{Mapping, TRANSFER_BYTES, map, mapped};
 use crate::mesh::{Failure, Tensors};
 
 /// The tensors of a message on one rank.
@@ -22,7 +21,7 @@ pub(super) struct BufferTensors<'a> {
     from: Vec<(&'a wgpu::Buffer, usize)>,
     to: Vec<&'a wgpu::Buffer>,
     /// Windows in the order in which they are read, those that were asked for in front of the rest.
-    asked: VecDeque<(Window, Receiver<Result<(), wgpu::BufferAsyncError>>)>,
+    asked: VecDeque<(Window, Mapping)>,
     rest: VecDeque<Window>,
     open: Option<(Window, wgpu::BufferView)>,
 }
@@ -65,9 +64,7 @@ impl<'a> BufferTensors<'a> {
             let mut encoder = self.device.wgpu().create_command_encoder(&Default::default());
             encoder.copy_buffer_to_buffer(buffer, 4 * window.first as u64, transfer, 0, bytes);
             self.device.queue().submit([encoder.finish()]);
-            let (sender, receiver) = std::sync::mpsc::channel();
-            transfer.map_async(wgpu::MapMode::Read, 0..bytes, move |result| drop(sender.send(result)));
-            self.asked.push_back((window, receiver));
+            self.asked.push_back((window, map(transfer, bytes)));
         }
     }
 
@@ -75,18 +72,11 @@ impl<'a> BufferTensors<'a> {
     fn advance(&mut self) -> Result<(), EngineError> {
         self.close();
         self.ask();
-        let fail = |words: String| EngineError::Device(words);
-        let Some((window, receiver)) = self.asked.pop_front() else {
-            return Err(fail("more was fetched than there is".to_owned()));
+        let Some((window, mapping)) = self.asked.pop_front() else {
+            return Err(EngineError::Device("more was fetched than there is".to_owned()));
         };
-        let waited = self.device.wgpu().poll(wgpu::PollType::wait_indefinitely());
-        failed(self.device)?;
-        waited.map_err(|error| fail(error.to_string()))?;
-        let mapped = receiver.recv().map_err(|_| fail("the device went away".to_owned()))?;
-        mapped.map_err(|error| fail(error.to_string()))?;
         let transfer = &self.transfer[window.transfer];
-        let view = transfer.get_mapped_range(0..4 * window.elements as u64);
-        self.open = Some((window, view.map_err(|error| fail(error.to_string()))?));
+        self.open = Some((window, mapped(self.device, transfer, 4 * window.elements as u64, &mapping)?));
         self.ask();
         Ok(())
     }

@@ -10,15 +10,11 @@
 
 use crate::engine::EngineError;
 use crate::gpu::device::Device;
-use crate::gpu::engine::{Bound, storage};
-use crate::gpu::kernel::{Dispatch, Kernel, PRELUDE, linear_groups};
+use crate::gpu::engine::{Bound, bind, storage};
+use crate::gpu::kernel::{Dispatch, Kernel, linear_groups};
 use crate::mesh::{Collective, MeshAxis, Message, Rank, Reduce};
+use crate::ops::slice::{ADD_RUNS, PLACE_RUNS, Runs, SLICE};
 use crate::shape::Shape;
-
-const SOURCE: &[&str] = &[PRELUDE, include_str!("shared.wgsl")];
-static TAKE: Kernel = Kernel { name: "shared", source: SOURCE, entry: "take" };
-static ADD: Kernel = Kernel { name: "shared", source: SOURCE, entry: "add" };
-static PLACE: Kernel = Kernel { name: "shared", source: SOURCE, entry: "place" };
 
 /// What a rank shows the others of an exchange.
 #[derive(Clone)]
@@ -57,39 +53,41 @@ impl SharedExchange {
             return Ok(None);
         }
         let place = rank.mesh().place(rank.index(), *over);
-        let (mut dispatches, mut copies) = (Vec::new(), Vec::new());
+        let (mut dispatches, mut buffers, mut copies) = (Vec::new(), Vec::new(), Vec::new());
         for (tensor, (input, to)) in message.tensors().iter().zip(to).enumerate() {
             let from = |member: usize| &all[member].from[tensor];
             let (elements, output) = (input.shape.elements(), &message.results()[tensor].shape);
-            let mut bind = |kernel, from: &wgpu::Buffer, to: &wgpu::Buffer, params: [usize; 4]| {
-                dispatches.push(bound(device, kernel, [from, to], params));
+            let mut add = |kernel, from: &wgpu::Buffer, to: &wgpu::Buffer, elements, runs| {
+                dispatches.push(dispatch(kernel, elements, runs));
+                buffers.push(vec![from.clone(), to.clone()]);
             };
-            let whole = [elements, 0, elements.max(1), elements.max(1)];
+            let whole = Runs { offset: 0, run: elements.max(1), stride: elements.max(1) };
             match what {
                 Collective::AllReduce(_) => {
                     let scratch = storage(device, "scratch", elements);
                     for member in 0..all.len() {
-                        bind(if member == 0 { &TAKE } else { &ADD }, from(member), &scratch, whole);
+                        add(summing(member), from(member), &scratch, elements, whole);
                     }
                     copies.push((scratch, to.clone(), 4 * elements as u64));
                 }
                 Collective::ReduceScatter { axis } => {
                     let run = run(output, axis);
-                    let params = [output.elements(), place * run, run, all.len() * run];
+                    let runs = Runs { offset: place * run, run, stride: all.len() * run };
                     for member in 0..all.len() {
-                        bind(if member == 0 { &TAKE } else { &ADD }, from(member), to, params);
+                        add(summing(member), from(member), to, output.elements(), runs);
                     }
                 }
                 Collective::AllGather { axis } => {
                     let run = run(&input.shape, axis);
                     for member in 0..all.len() {
-                        bind(&PLACE, from(member), to, [elements, member * run, run, all.len() * run]);
+                        let runs = Runs { offset: member * run, run, stride: all.len() * run };
+                        add(&PLACE_RUNS, from(member), to, elements, runs);
                     }
                 }
-                Collective::Broadcast { root } => bind(&TAKE, from(root), to, whole),
+                Collective::Broadcast { root } => add(&SLICE, from(root), to, elements, whole),
             }
         }
-        Ok(Some(Self { dispatches, copies }))
+        Ok(Some(Self { dispatches: bind(device, &dispatches, &buffers), copies }))
     }
 
     /// Does it, after all that was submitted.
@@ -120,32 +118,12 @@ fn run(part: &Shape, axis: usize) -> usize {
     part.dims()[axis..].iter().product::<usize>().max(1)
 }
 
-fn bound(device: &Device, kernel: &'static Kernel, buffers: [&wgpu::Buffer; 2], params: [usize; 4]) -> Bound {
-    let groups = linear_groups(params[0], 64);
-    let params = params.map(|number| number as u32);
-    let dispatch =
-        Dispatch { kernel, constants: Vec::new(), buffers: Vec::new(), params: params.to_vec(), groups };
-    let uniform = device.wgpu().create_buffer(&wgpu::BufferDescriptor {
-        label: Some("uniforms"),
-        size: 16,
-        usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
-        mapped_at_creation: false,
-    });
-    device.queue().write_buffer(&uniform, 0, bytemuck::cast_slice(&params));
-    let pipeline = device.pipeline(&dispatch);
-    let entries = [&uniform, buffers[0], buffers[1]];
-    let entries: Vec<wgpu::BindGroupEntry<'_>> = entries
-        .iter()
-        .enumerate()
-        .map(|(binding, buffer)| wgpu::BindGroupEntry {
-            binding: binding as u32,
-            resource: buffer.as_entire_binding(),
-        })
-        .collect();
-    let group = device.wgpu().create_bind_group(&wgpu::BindGroupDescriptor {
-        label: Some(kernel.name),
-        layout: &pipeline.get_bind_group_layout(0),
-        entries: &entries,
-    });
-    Bound { pipeline, group, groups }
+/// The kernel that makes the first of a sum, or adds another.
+fn summing(member: usize) -> &'static Kernel {
+    if member == 0 { &SLICE } else { &ADD_RUNS }
+}
+
+fn dispatch(kernel: &'static Kernel, elements: usize, runs: Runs) -> Dispatch {
+    let (params, groups) = (runs.params(elements).to_vec(), linear_groups(elements, 64));
+    Dispatch { kernel, constants: Vec::new(), buffers: Vec::new(), params, groups }
 }

@@ -16,7 +16,7 @@ mod rms_norm;
 mod rows;
 mod scale;
 mod select;
-mod slice;
+pub(crate) mod slice;
 mod sum;
 mod sum_squares;
 

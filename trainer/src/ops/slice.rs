@@ -13,17 +13,21 @@ use crate::op::Op;
 use crate::shape::{Kind, Shape, Spec};
 use crate::tape::{Recorded, Tape, TapeError, Var};
 
-static SLICE: Kernel =
-    Kernel { name: "slice", source: &[PRELUDE, include_str!("slice.wgsl")], entry: "slice" };
-static UNSLICE: Kernel =
-    Kernel { name: "unslice", source: &[PRELUDE, include_str!("slice.wgsl")], entry: "unslice" };
+const SOURCE: &[&str] = &[PRELUDE, include_str!("slice.wgsl")];
+/// The runs of the first buffer are all of the second.
+pub(crate) static SLICE: Kernel = Kernel { name: "slice", source: SOURCE, entry: "slice" };
+static UNSLICE: Kernel = Kernel { name: "unslice", source: SOURCE, entry: "unslice" };
+/// They are added to all of the second.
+pub(crate) static ADD_RUNS: Kernel = Kernel { name: "slice", source: SOURCE, entry: "add" };
+/// All of the first are the runs of the second.
+pub(crate) static PLACE_RUNS: Kernel = Kernel { name: "slice", source: SOURCE, entry: "place" };
 
 /// Which elements: of every `stride` of them, `run` after the first `offset`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Runs {
-    pub(super) offset: usize,
-    pub(super) run: usize,
-    pub(super) stride: usize,
+pub(crate) struct Runs {
+    pub(crate) offset: usize,
+    pub(crate) run: usize,
+    pub(crate) stride: usize,
 }
 
 impl Runs {
@@ -50,7 +54,8 @@ impl Runs {
         Ok(vec![Some(tape.record(Unslice { runs: self, shape: of.clone() }, &[gradient])?)])
     }
 
-    fn params(self, elements: usize) -> [u32; 4] {
+    /// The uniform struct of the kernels, for so many elements in all runs.
+    pub(crate) fn params(self, elements: usize) -> [u32; 4] {
         [elements as u32, self.offset as u32, self.run as u32, self.stride as u32]
     }
 }

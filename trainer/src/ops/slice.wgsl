@@ -32,3 +32,29 @@ fn unslice(
         y[i] = value;
     }
 }
+
+// The runs of x are added to all of y.
+@compute @workgroup_size(64)
+fn add(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let i = linear_index(group, groups, local, 64u);
+    if i < p.elements {
+        y[i] += x[i / p.run * p.stride + p.offset + i % p.run];
+    }
+}
+
+// All of x are the runs of y; what is between them stays.
+@compute @workgroup_size(64)
+fn place(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let i = linear_index(group, groups, local, 64u);
+    if i < p.elements {
+        y[i / p.run * p.stride + p.offset + i % p.run] = x[i];
+    }
+}

@@ -35,18 +35,19 @@ pub struct PlacementError {
 }
 
 fn lengths_in_words(lengths: &[(&'static str, usize)]) -> String {
-    let words: Vec<String> = lengths.iter().map(|(field, length)| format!("`{field}` {length}")).collect();
-    match words.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
-        _ => words.concat(),
-    }
+    listed(lengths.iter().map(|(field, length)| format!("`{field}` {length}")), "and")
 }
 
 /// Numbers to choose from, in words.
 pub(crate) fn any_of(numbers: &[usize]) -> String {
-    let words: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    listed(numbers.iter().map(ToString::to_string), "or")
+}
+
+/// One after the other, with a word before the last.
+fn listed(words: impl Iterator<Item = String>, word: &str) -> String {
+    let words: Vec<String> = words.collect();
     match words.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        Some((last, others)) if !others.is_empty() => format!("{} {word} {last}", others.join(", ")),
         _ => words.concat(),
     }
 }

@@ -1,5 +1,6 @@
 //! A trainer on paper: the programs and the stored tensors of every rank, but no memory yet.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::engine::ProgramId;
@@ -248,7 +249,7 @@ fn update_program(
         let (spread, parameter) = (network.placement.spread(&spec.axes), *parameter);
         let update = Update { stores, parameter, state, gradient, gradient_scale, scalars };
         let mut sum = |tape: &mut Tape, sums: Var, axes: &[usize]| {
-            let over: Vec<Option<MeshAxis>> = axes.iter().map(|axis| spread[*axis]).collect();
+            let over: Vec<MeshAxis> = axes.iter().filter_map(|axis| spread[*axis]).collect();
             sum_over(tape, network.placement, sums, &over)
         };
         plan.record_update(&mut tape, &update, &mut sum)?;
@@ -326,19 +327,14 @@ fn evaluation_program(
 /// The sum of the squares of all elements, on all ranks, of tensors that are spread as the parameters are.
 fn squares_of(tape: &mut Tape, network: &Network, tensors: &[Var]) -> Result<Var, TapeError> {
     let placement = network.placement;
-    let spread_of = |at: &usize| {
-        let mut over = placement.spread(&network.parameters[*at].0.axes);
-        over.retain(Option::is_some);
+    let mut alike: BTreeMap<Vec<MeshAxis>, Vec<Var>> = BTreeMap::new();
+    for ((spec, _), tensor) in network.parameters.iter().zip(tensors) {
+        let mut over: Vec<MeshAxis> = placement.spread(&spec.axes).into_iter().flatten().collect();
         over.sort_unstable();
-        over
-    };
-    let mut kinds: Vec<Vec<Option<MeshAxis>>> = (0..tensors.len()).map(|at| spread_of(&at)).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
+        alike.entry(over).or_default().push(*tensor);
+    }
     let mut total = None;
-    for over in kinds {
-        let alike: Vec<Var> =
-            (0..tensors.len()).filter(|at| spread_of(at) == over).map(|at| tensors[at]).collect();
+    for (over, alike) in alike {
         if let Some(squares) = SumSquares::of_all(tape, &alike)? {
             let squares = sum_over(tape, placement, squares, &over)?;
             total = Some(match total {
@@ -355,10 +351,10 @@ fn sum_over(
     tape: &mut Tape,
     placement: Placement,
     mut sums: Var,
-    over: &[Option<MeshAxis>],
+    over: &[MeshAxis],
 ) -> Result<Var, TapeError> {
     for axis in [MeshAxis::Model, MeshAxis::Data] {
-        if over.contains(&Some(axis)) {
+        if over.contains(&axis) {
             sums = placement.all_reduce(tape, axis, &[sums])?[0];
         }
     }

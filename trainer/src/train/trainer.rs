@@ -161,6 +161,9 @@ impl Trainer {
                 let values = self
                     .team
                     .on_one(rank, move |Worker { plan, engine, .. }| Ok(engine.read(&plan.stores, id)?))?;
+                if part.is_whole() {
+                    return Ok(values);
+                }
                 part.paste(&values, &mut whole);
             }
         }

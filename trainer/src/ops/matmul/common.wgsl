@@ -48,3 +48,11 @@ fn step_of_b(by: u32) -> u32 {
     }
     return by * p.n;
 }
+
+// Four rows of results: column i of the block is row m + i.
+fn store_block(batch: u32, m: u32, n: u32, block: mat4x4<f32>) {
+    store_c(batch, m, n, block[0]);
+    store_c(batch, m + 1u, n, block[1]);
+    store_c(batch, m + 2u, n, block[2]);
+    store_c(batch, m + 3u, n, block[3]);
+}

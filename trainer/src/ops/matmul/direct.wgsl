@@ -35,10 +35,3 @@ fn row_multiply_add(a: vec4<f32>, b: mat4x4<f32>, c: vec4<f32>) -> vec4<f32> {
     sum = fma(vec4<f32>(a.z), b[2], sum);
     return fma(vec4<f32>(a.w), b[3], sum);
 }
-
-fn store_block(batch: u32, m: u32, n: u32, block: mat4x4<f32>) {
-    store_c(batch, m, n, block[0]);
-    store_c(batch, m + 1u, n, block[1]);
-    store_c(batch, m + 2u, n, block[2]);
-    store_c(batch, m + 3u, n, block[3]);
-}

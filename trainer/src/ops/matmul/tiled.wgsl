@@ -73,10 +73,3 @@ fn add_step(a: vec4<f32>, b: vec4<f32>, c: mat4x4<f32>) -> mat4x4<f32> {
         fma(vec4<f32>(a.w), b, c[3]),
     );
 }
-
-fn store_block(batch: u32, m: u32, n: u32, block: mat4x4<f32>) {
-    store_c(batch, m, n, block[0]);
-    store_c(batch, m + 1u, n, block[1]);
-    store_c(batch, m + 2u, n, block[2]);
-    store_c(batch, m + 3u, n, block[3]);
-}
