@@ -4,6 +4,10 @@
 //! (purpose "order.turn", seed 7, task "docs", epoch 0)  ->  blake3  ->  a 64-bit key  ->  child keys by one mix
 //! ```
 
+mod draws;
+
+pub(crate) use self::draws::Draws;
+
 /// 2^64 divided by the golden ratio: odd, and without a pattern in its bits.
 pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -30,6 +34,11 @@ impl Key {
     /// The key of the `index`-th part of what this key is for.
     pub(crate) fn child(self, index: u64) -> Self {
         Self(mix(self.0 ^ mix(index.wrapping_add(GOLDEN))))
+    }
+
+    /// The draws of this key, one after the other.
+    pub(crate) fn draws(self) -> Draws {
+        Draws::new(self)
     }
 
     /// The key as a number.
