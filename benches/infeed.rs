@@ -51,7 +51,7 @@ fn store() -> Arc<InMemoryExamples> {
 
 fn task() -> StreamTask {
     let edits = BTreeMap::from([("targets".to_owned(), vec![TokenEdit::Append { id: 1 }])]);
-    StreamTask { name: "bench".to_owned(), data: "memory".to_owned(), edits }
+    StreamTask::new("bench", "memory").edits(edits)
 }
 
 /// Reads every number, as a consumer would; counts the weights.

@@ -81,7 +81,11 @@ pub(crate) fn for_run(mut config: DatasetConfig, run: &RunRange, threads: Option
 
 /// The task as a stream sees it.
 pub(crate) fn stream_task(task: &Task, data: String, lengths: &FeatureLengths) -> anyhow::Result<StreamTask> {
-    Ok(StreamTask { name: task.name().to_owned(), data, edits: task.token_edits(lengths)? })
+    let stream = StreamTask::new(task.name(), data);
+    Ok(match task.item_steps(lengths)? {
+        Some(steps) => stream.items(steps),
+        None => stream.edits(task.token_edits(lengths)?),
+    })
 }
 
 /// The batches of a cached split.

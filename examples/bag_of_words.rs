@@ -112,8 +112,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         documents.push(text.bytes().map(|byte| i32::from(byte) + 2).chain([1]).collect());
     }
     let examples = InMemoryExamples::of([("targets", documents)]);
-    let task =
-        StreamTask { name: "docs".to_owned(), data: "quick start".to_owned(), edits: Default::default() };
+    let task = StreamTask::new("docs", "quick start");
     let config = DatasetConfig::new("train", Converter::Lm, [("targets", 512)]).batch_size(4).seed(7);
     let dataset = Dataset::new(task, Arc::new(examples), config)?;
     train(&mut DatasetSource::new(Arc::new(dataset)).map_err(|error| error.to_string())?)

@@ -35,7 +35,7 @@ impl BuildInput for Task {
     fn vocab_sizes(&self) -> BTreeMap<String, usize> {
         let size =
             |(name, feature): (&String, &seqio::Feature)| (name.clone(), feature.vocabulary.vocab_size());
-        self.features().iter().map(size).collect()
+        self.stored_features().iter().map(size).collect()
     }
 
     fn whole_split_steps(&self) -> Vec<WholeSplitStep> {

@@ -17,7 +17,7 @@
 //!
 //! // What a cache holds, here in memory: three examples.
 //! let examples = InMemoryExamples::of([("targets", vec![vec![3, 9, 1], vec![4, 1], vec![5, 6, 7, 1]])]);
-//! let task = StreamTask { name: "docs".to_owned(), data: "first".to_owned(), edits: Default::default() };
+//! let task = StreamTask::new("docs", "first");
 //! let config = DatasetConfig::new("train", Converter::Lm, [("targets", 8)]).batch_size(1).epochs(1).seed(7);
 //! let dataset = Dataset::new(task, Arc::new(examples), config)?;
 //!
@@ -38,6 +38,7 @@ mod example;
 mod explain;
 mod feature;
 mod fingerprint;
+mod item;
 mod key;
 mod locate;
 #[allow(dead_code, unused_imports, reason = "the steps that stand on it come next")]
@@ -65,10 +66,10 @@ pub use crate::convert::{
     Row, RowWriter, Span, WindowPlan, WindowPlanner, default_window,
 };
 pub use crate::dataset::{
-    BatchSizes, Counts, DEFAULT_BLOCK, Dataset, DatasetConfig, DatasetError, DatasetIterator, DatasetState,
-    Digest, EpochOrder, ExampleReader, ExampleStore, Horizon, Host, InMemoryExamples, OpenExamples,
-    OrderKind, PartTrace, PieceTrace, ReadError, RowTrace, SequenceEdits, SightedPiece, Sighting, StepTrace,
-    StoreError, StreamPlan, StreamTask, UncachedDataset,
+    Anchor, BatchSizes, Counts, DEFAULT_BLOCK, Dataset, DatasetConfig, DatasetError, DatasetIterator,
+    DatasetState, Digest, EpochOrder, ExampleReader, ExampleStore, Horizon, Host, InMemoryExamples,
+    OpenExamples, OrderKind, PartTrace, PieceTrace, ReadError, RowTrace, SequenceEdits, SightedPiece,
+    Sighting, SourceTrace, StepTrace, StoreError, StreamPlan, StreamTask, UncachedDataset,
 };
 pub use crate::error::{DefinitionError, DefinitionErrorKind, DefinitionErrors};
 pub use crate::example::{EncodeCounts, ExampleId, ExampleRow, Examples, Origin};
@@ -78,6 +79,9 @@ pub use crate::explain::{
 };
 pub use crate::feature::{Feature, FeatureLengths, Features};
 pub use crate::fingerprint::{Fingerprint, NotAFingerprint, canonical_json};
+pub use crate::item::{
+    DEFAULT_GROUP, Draws, Item, ItemStep, ItemSteps, NamedItemStep, Rope, StoredSpan, TokenOp,
+};
 pub use crate::key::{KeyValue, WrittenKey};
 pub use crate::locate::{Place, TomlDocument};
 pub use crate::preprocess::{
@@ -87,6 +91,7 @@ pub use crate::preprocess::{
 };
 pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
 pub use crate::registry::Registry;
+pub use crate::rng::Key;
 pub use crate::source::{
     BadRow, ColumnSpec, ColumnType, DataSource, Dialect, FileRanges, Header, OnBadRow, ParsedChunk,
     RANGE_BYTES, RawChunk, RawChunks, RawRecords, ReadBudget, Reject, RejectedContent, ScalarType,

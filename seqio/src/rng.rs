@@ -13,12 +13,12 @@ pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The root of one random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(u64);
+pub struct Key(u64);
 
 impl Key {
     /// The key of (purpose, seed, name, number): the first eight bytes, little-endian, of blake3 over both strings
     /// (each after its length as a u64) and both numbers, little-endian.
-    pub(crate) fn new(purpose: &str, seed: u64, name: &str, number: u64) -> Self {
+    pub fn new(purpose: &str, seed: u64, name: &str, number: u64) -> Self {
         let mut hasher = blake3::Hasher::new();
         for text in [purpose, name] {
             hasher.update(&(text.len() as u64).to_le_bytes());
@@ -32,7 +32,7 @@ impl Key {
     }
 
     /// The key of the `index`-th part of what this key is for.
-    pub(crate) fn child(self, index: u64) -> Self {
+    pub fn child(self, index: u64) -> Self {
         Self(mix(self.0 ^ mix(index.wrapping_add(GOLDEN))))
     }
 
@@ -42,13 +42,13 @@ impl Key {
     }
 
     /// The key as a number.
-    pub(crate) fn value(self) -> u64 {
+    pub fn value(self) -> u64 {
         self.0
     }
 }
 
 /// A bijection of 64 bits in which every input bit reaches every output bit (the finaliser of SplitMix64).
-fn mix(mut x: u64) -> u64 {
+pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)

@@ -207,8 +207,7 @@ fn a_shuffled_epoch_decompresses_a_batch_once_or_twice() {
     let batches: u64 = split.split_manifest().shards.iter().map(|shard| shard.batches).sum();
     assert_eq!(batches, 20);
     let stream = |split: &Arc<CachedSplit>, threads, steps| {
-        let task =
-            StreamTask { name: "tiny".to_owned(), data: "first".to_owned(), edits: Default::default() };
+        let task = StreamTask::new("tiny", "first");
         let mut config =
             DatasetConfig::new("train", Converter::Lm, [("targets", 64)]).batch_size(32).epochs(1);
         config.threads = Some(threads);

@@ -157,7 +157,7 @@ impl Asked {
         if !first {
             while self.waiting.len() < threads.min(WINDOWS_AHEAD) {
                 let next = index + 1 + self.waiting.len() as u64;
-                if windows.num_windows().is_some_and(|last| next >= last) {
+                if windows.known_windows().is_some_and(|last| next >= last) {
                     break;
                 }
                 self.ask(dispatcher, windows, next)?;
@@ -173,9 +173,11 @@ impl Asked {
         index: u64,
     ) -> Result<(), NoWindow> {
         let (windows, stream) = (Arc::clone(windows), Arc::clone(&windows.stream));
+        // Where it begins is counted here, once, and not by each worker that plans a window after it.
+        windows.reach(index, false).map_err(NoWindow::Failed)?;
         let planned = dispatcher.ask(move || {
             caught(|| windows.window(index))
-                .map_err(|message| stream.panicked(format!("window {index}"), message))
+                .unwrap_or_else(|message| Err(stream.panicked(format!("window {index}"), message)))
         });
         self.waiting.push_back(planned.map_err(|Stopped| NoWindow::Stopped)?);
         Ok(())

@@ -15,6 +15,7 @@ use crate::dataset::batch_sizes::BatchSizes;
 use crate::dataset::config::DatasetConfig;
 use crate::dataset::error::DatasetError;
 use crate::dataset::index::IndexFile;
+use crate::dataset::items::AnchorFile;
 use crate::dataset::iterator::DatasetIterator;
 use crate::dataset::row_places::{KnownRows, RowPlace};
 use crate::dataset::state::{DatasetState, StreamPosition};
@@ -85,6 +86,14 @@ impl Dataset {
 
     /// The batches from `step` on.
     pub fn iter_from(&self, step: u64) -> Result<DatasetIterator, DatasetError> {
+        if step > 0
+            && let Some(grouped) = self.windows.grouped()
+        {
+            AnchorFile(&self.index_file)
+                .load(&self.stream.fingerprint)
+                .into_iter()
+                .for_each(|at| grouped.insert(at));
+        }
         let position = self.position_of(step)?;
         self.iterator(position, self.config().batch_sizes.clone())
     }
@@ -92,6 +101,9 @@ impl Dataset {
     /// The batches after a saved state. The number of hosts and the batch size may have changed since.
     pub fn resume(&self, state: &DatasetState) -> Result<DatasetIterator, DatasetError> {
         state.check_stream(self.stream.fingerprint, &self.stream.words)?;
+        if let (Some(grouped), Some(anchor)) = (self.windows.grouped(), state.items) {
+            grouped.insert(anchor);
+        }
         self.iterator(state.position(), state.batch_sizes.continued(state.step, &self.config().batch_sizes))
     }
 
@@ -102,7 +114,7 @@ impl Dataset {
 
     /// Rows in the whole stream; `None` if it is open-ended.
     pub fn num_rows(&self) -> Result<Option<u64>, DatasetError> {
-        if self.windows.num_windows().is_none() {
+        if !self.windows.is_finite() {
             return Ok(None);
         }
         match self.place_of(u64::MAX)? {

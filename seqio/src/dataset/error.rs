@@ -66,6 +66,19 @@ pub enum DatasetError {
         #[source]
         error: StoreError,
     },
+    /// Items could not be planned.
+    #[error("task `{task}`, split `{split}`, {place}: {error}")]
+    Plan {
+        /// The task.
+        task: String,
+        /// The split.
+        split: String,
+        /// The group of examples and the epoch.
+        place: String,
+        /// Why.
+        #[source]
+        error: StoreError,
+    },
     /// Examples could not be read or preprocessed on the fly.
     #[error("task `{task}`, split `{split}`, example {example} of epoch {epoch}: {error}")]
     Read {

@@ -89,7 +89,7 @@ fn config() -> DatasetConfig {
 }
 
 fn dataset(store: &Arc<Watched>, config: DatasetConfig) -> Dataset {
-    let task = StreamTask { name: "docs".to_owned(), data: "test".to_owned(), edits: BTreeMap::new() };
+    let task = StreamTask::new("docs", "test");
     Dataset::new(task, Arc::clone(store) as Arc<dyn ExampleStore>, config).unwrap()
 }
 
@@ -209,18 +209,15 @@ fn a_stream_that_can_never_fill_a_row_is_an_error() {
     let dataset = dataset(&Arc::new(empty()), config());
     assert!(dataset.iter_from(5).is_err());
     assert!(dataset.plan(Horizon::Steps(5)).is_err());
-    let none = Dataset::new(
-        StreamTask { name: "docs".to_owned(), data: String::new(), edits: BTreeMap::new() },
-        Arc::new(InMemoryExamples::new(["targets"])),
-        config(),
-    );
+    let none =
+        Dataset::new(StreamTask::new("docs", ""), Arc::new(InMemoryExamples::new(["targets"])), config());
     let error = none.unwrap_err().to_string();
     assert_eq!(error, "task `docs`, split `train` has no examples, so it cannot fill a batch");
 }
 
 #[test]
 fn a_feature_that_the_examples_lack_is_named() {
-    let task = StreamTask { name: "docs".to_owned(), data: String::new(), edits: BTreeMap::new() };
+    let task = StreamTask::new("docs", "");
     let config = DatasetConfig::new("train", Converter::EncDec, [("inputs", 4), ("targets", 4)]);
     let error = Dataset::new(task, Arc::new(Watched::new(3)), config).unwrap_err().to_string();
     assert_eq!(
@@ -288,7 +285,7 @@ fn a_state_stays_small_whatever_the_names_and_however_many_restarts() {
     let long = "x".repeat(300);
     let edits = vec![TokenEdit::Trim { max_length: 1_000_000 }, TokenEdit::Append { id: 100_000 }];
     let edits = BTreeMap::from([("inputs".to_owned(), edits.clone()), ("targets".to_owned(), edits)]);
-    let task = StreamTask { name: long.clone(), data: long.clone(), edits };
+    let task = StreamTask::new(long.clone(), long.clone()).edits(edits);
     let store = InMemoryExamples::of([("inputs", vec![vec![1; 5]; 9]), ("targets", vec![vec![1; 5]; 9])]);
     let mut config = DatasetConfig::new(&long, Converter::EncDec, [("inputs", 65_536), ("targets", 65_536)]);
     config = config.packing(Packing::None).seed(u64::MAX).epochs(u64::MAX / 9).read_ahead(0, 1);
@@ -329,7 +326,7 @@ fn an_error_or_a_panic_while_reading_without_a_cache_ends_the_stream() {
             assert!(!panics, "a torn pipe");
             Err("the source is gone".into())
         });
-        let task = StreamTask { name: "docs".to_owned(), data: String::new(), edits: BTreeMap::new() };
+        let task = StreamTask::new("docs", "");
         let dataset = UncachedDataset::new(task, open, config().read_ahead(read_ahead, 2)).unwrap();
         let found: Vec<_> = dataset.iter().unwrap().map(|batch| batch.unwrap_err().to_string()).collect();
         let expected = if panics {
@@ -360,7 +357,7 @@ fn a_consumer_without_a_cache_goes_away_at_once_also_from_a_reader_that_hangs() 
             Err("let go".into())
         })
     };
-    let task = StreamTask { name: "docs".to_owned(), data: String::new(), edits: BTreeMap::new() };
+    let task = StreamTask::new("docs", "");
     let iterator = UncachedDataset::new(task, Arc::clone(&open), config()).unwrap().iter().unwrap();
     drop(iterator);
     // Only now may the reader go on: the drop did not wait for it. It lets its thread end, and `open` with it.
@@ -387,6 +384,6 @@ fn uncached(store: InMemoryExamples, config: DatasetConfig) -> UncachedDataset {
         let columns = RecordBatch::try_from_iter([("targets", targets)])?;
         Ok(Box::new(std::iter::once(Ok(Examples::new(columns, rows)))))
     });
-    let task = StreamTask { name: "docs".to_owned(), data: String::new(), edits: BTreeMap::new() };
+    let task = StreamTask::new("docs", "");
     UncachedDataset::new(task, open, config).unwrap()
 }

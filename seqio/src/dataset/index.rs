@@ -126,7 +126,7 @@ fn file_name(stream: &Fingerprint) -> String {
 }
 
 /// Writes a file so that a reader sees all of it or nothing.
-fn write_aside(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+pub(crate) fn write_aside(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(folder)?;
     let aside =

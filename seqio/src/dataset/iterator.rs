@@ -18,7 +18,7 @@ use crate::dataset::fill::BatchPool;
 use crate::dataset::infeed::{AtDrop, Infeed};
 use crate::dataset::state::{DatasetState, StreamPosition};
 use crate::dataset::stream::Stream;
-use crate::dataset::window::Window;
+use crate::dataset::window::{StoredWindows, Window};
 use crate::dataset::window_source::Windows;
 
 /// Batches in order, from some step on.
@@ -30,6 +30,8 @@ pub struct DatasetIterator {
     sizes: BatchSizes,
     position: StreamPosition,
     work: Work,
+    /// Knows where items begin.
+    stored: Option<Arc<StoredWindows>>,
     pool: Arc<BatchPool>,
     waited: Duration,
     dropped_rows: u64,
@@ -58,9 +60,13 @@ impl DatasetIterator {
     ) -> Result<Self, DatasetError> {
         let config = &stream.config;
         let empty_limit = match &windows {
-            Windows::Stored(stored) => stored.windows_an_epoch(),
+            Windows::Stored(stored) => stored.barren_windows(),
             // How long an epoch is shows only at its end, so `ReadWindows` looks itself.
             Windows::Read(_) => u64::MAX,
+        };
+        let stored = match &windows {
+            Windows::Stored(stored) => Some(Arc::clone(stored)),
+            Windows::Read(_) => None,
         };
         let cursor = Cursor::new(position, sizes.clone(), config.drop_remainder, empty_limit);
         let threads =
@@ -90,6 +96,7 @@ impl DatasetIterator {
             sizes,
             position,
             work,
+            stored,
             pool,
             waited: Duration::ZERO,
             dropped_rows: 0,
@@ -100,7 +107,13 @@ impl DatasetIterator {
     /// Where the stream stands: after the last batch that was given out.
     pub fn state(&self) -> DatasetState {
         let sizes = self.sizes.until(self.position.step);
-        DatasetState::new(self.position, sizes, self.stream.fingerprint, self.stream.words.clone())
+        let grouped = self.stored.as_ref().and_then(|stored| stored.grouped());
+        let first = self.position.window.saturating_mul(self.stream.window);
+        let items = grouped.and_then(|grouped| grouped.anchor_at(first));
+        let mut state =
+            DatasetState::new(self.position, sizes, self.stream.fingerprint, self.stream.words.clone());
+        state.items = items;
+        state
     }
 
     /// The next step.

@@ -125,7 +125,7 @@ impl Dataset {
 
     /// Plans windows until there are this many rows or the stream ends.
     fn plan_rows(&self, wanted: u64) -> Result<StreamPlan, DatasetError> {
-        let last = self.windows.num_windows().unwrap_or(u64::MAX);
+        let last = self.windows.num_windows()?.unwrap_or(u64::MAX);
         let num_features = self.stream.features().len();
         let mut all = Sums { tokens: vec![0; num_features], ..Sums::default() };
         let (mut windows, mut barren) = (0, 0);
@@ -137,19 +137,20 @@ impl Dataset {
             let sums: Vec<Sums> = self.in_parallel(|| {
                 let sum =
                     |window| self.windows.with_plan(window, |plan| Sums::of(plan, num_features, u64::MAX));
-                (windows..to).into_par_iter().map(sum).collect()
-            })?;
+                self.windows.reach(to, true)?;
+                (windows..to).into_par_iter().map(sum).collect::<Result<_, DatasetError>>()
+            })??;
             for (window, sums) in (windows..to).zip(sums) {
                 if all.rows >= wanted {
                     break;
                 }
                 barren = if sums.rows == 0 { barren + 1 } else { 0 };
-                if barren > self.windows.windows_an_epoch() && self.windows.num_windows().is_none() {
+                if barren > self.windows.barren_windows() && !self.windows.is_finite() {
                     return Err(self.stream.no_tokens());
                 }
                 let left = wanted - all.rows;
                 let sums = if sums.rows > left {
-                    self.windows.with_plan(window, |plan| Sums::of(plan, num_features, left))
+                    self.windows.with_plan(window, |plan| Sums::of(plan, num_features, left))?
                 } else {
                     sums
                 };
@@ -157,10 +158,10 @@ impl Dataset {
                 windows = window + 1;
             }
         }
-        Ok(self.summary(windows, all))
+        self.summary(windows, all)
     }
 
-    fn summary(&self, windows: u64, sums: Sums) -> StreamPlan {
+    fn summary(&self, windows: u64, sums: Sums) -> Result<StreamPlan, DatasetError> {
         let steps = self.steps_of(sums.rows);
         let whole = self.config().batch_sizes.step_of(sums.rows).unwrap_or(0);
         let remainder = sums.rows - self.config().batch_sizes.row_of(whole).unwrap_or(sums.rows);
@@ -170,9 +171,13 @@ impl Dataset {
             .map(|((feature, tokens), limit)| ((*feature).to_owned(), share(*tokens, *limit)))
             .collect();
         let counts = sums.counts;
-        StreamPlan {
+        let epochs = match self.windows.grouped() {
+            None => counts.items as f64 / self.num_examples() as f64,
+            Some(grouped) => grouped.epochs_at(counts.items)?,
+        };
+        Ok(StreamPlan {
             examples: self.num_examples(),
-            epochs: counts.items as f64 / self.num_examples() as f64,
+            epochs,
             windows,
             window: self.stream.window,
             rows: sums.rows,
@@ -189,7 +194,7 @@ impl Dataset {
             tokens: by_feature().map(|((feature, tokens), _)| ((*feature).to_owned(), *tokens)).collect(),
             proposed_window: self.proposed_window(windows, sums.rows, &fill),
             fill,
-        }
+        })
     }
 
     /// A window of enough rows, if there is need of one and there are examples for it.
@@ -206,7 +211,7 @@ impl Dataset {
         let proposed =
             u64::try_from(needed).unwrap_or(LARGEST_WINDOW).min(LARGEST_WINDOW).next_power_of_two();
         let there_are =
-            self.windows.num_windows().map_or(u64::MAX, |last| self.windows.positions(last - 1).end);
+            self.windows.known_windows().map_or(u64::MAX, |last| self.windows.positions(last - 1).end);
         (proposed > self.stream.window && there_are > self.stream.window).then_some(proposed)
     }
 }

@@ -101,7 +101,7 @@ impl Case {
     fn task(&self) -> StreamTask {
         let edits = if self.append { vec![TokenEdit::Append { id: 1 }] } else { Vec::new() };
         let edits = BTreeMap::from([("targets".to_owned(), edits)]);
-        StreamTask { name: "docs".to_owned(), data: "test".to_owned(), edits }
+        StreamTask::new("docs", "test").edits(edits)
     }
 
     fn dataset(&self, change: impl FnOnce(DatasetConfig) -> DatasetConfig) -> Dataset {

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use crate::dataset::dataset::Dataset;
 use crate::dataset::error::DatasetError;
 use crate::dataset::index::RowIndex;
+use crate::dataset::items::AnchorFile;
 
 /// Windows that are counted at a time: enough for all cores, and few enough not to overshoot by much.
 const FIRST_COUNT: u64 = 64;
@@ -41,11 +42,11 @@ pub(super) enum RowPlace {
 impl Dataset {
     /// Finds the window of a row, counting the rows of windows as far as need be.
     pub(super) fn place_of(&self, row: u64) -> Result<RowPlace, DatasetError> {
-        if row == 0 && self.windows.num_windows() != Some(0) {
+        if row == 0 {
             return Ok(RowPlace::Window { window: 0, rows_before: 0 });
         }
         if !self.config().is_packed() {
-            return Ok(self.place_of_unpacked(row));
+            return self.place_of_unpacked(row);
         }
         self.with_index(
             |rows| rows.num_rows() > row,
@@ -59,6 +60,7 @@ impl Dataset {
     /// Rows in the windows before `window`.
     pub(super) fn rows_before(&self, window: u64) -> Result<u64, DatasetError> {
         if !self.config().is_packed() {
+            self.windows.reach(window, true)?;
             return Ok(self.windows.positions(window).start);
         }
         self.with_index(
@@ -68,14 +70,17 @@ impl Dataset {
     }
 
     /// Without packing a row is a position.
-    fn place_of_unpacked(&self, row: u64) -> RowPlace {
+    fn place_of_unpacked(&self, row: u64) -> Result<RowPlace, DatasetError> {
         let window = row / self.stream.window;
-        let positions = self.windows.positions(window);
-        if positions.contains(&row) {
-            return RowPlace::Window { window, rows_before: positions.start };
+        if row != u64::MAX {
+            self.windows.reach(window.saturating_add(1), true)?;
+            let positions = self.windows.positions(window);
+            if positions.contains(&row) {
+                return Ok(RowPlace::Window { window, rows_before: positions.start });
+            }
         }
-        let windows = self.windows.num_windows().unwrap_or(u64::MAX);
-        RowPlace::After { windows, rows: self.windows.positions(windows).start }
+        let windows = self.windows.num_windows()?.unwrap_or(u64::MAX);
+        Ok(RowPlace::After { windows, rows: self.windows.positions(windows).start })
     }
 
     /// Looks something up in the index, after counting windows until it is known or the stream ends.
@@ -84,7 +89,7 @@ impl Dataset {
         known: impl Fn(&RowIndex) -> bool,
         look: impl FnOnce(&RowIndex) -> R,
     ) -> Result<R, DatasetError> {
-        let last = self.windows.num_windows().unwrap_or(u64::MAX);
+        let last = self.windows.num_windows()?.unwrap_or(u64::MAX);
         let (mut count, mut barren, mut grown) = (FIRST_COUNT, 0, false);
         loop {
             let index = self.known_rows();
@@ -93,6 +98,9 @@ impl Dataset {
                 if grown {
                     // Wherever it cannot be written it is counted again next time.
                     let _ = self.index_file.save(&self.stream.fingerprint, &index.rows);
+                    if let Some(grouped) = self.windows.grouped() {
+                        AnchorFile(&self.index_file).save(&self.stream.fingerprint, &grouped.known());
+                    }
                 }
                 return Ok(look(&index.rows));
             }
@@ -104,7 +112,7 @@ impl Dataset {
             drop(index);
             let rows = self.count_rows(from..from.saturating_add(count).min(last))?;
             barren = if rows.iter().all(|rows| *rows == 0) { barren + rows.len() as u64 } else { 0 };
-            if barren > self.windows.windows_an_epoch() && self.windows.num_windows().is_none() {
+            if barren > self.windows.barren_windows() && !self.windows.is_finite() {
                 return Err(self.stream.no_tokens());
             }
             let mut index = self.known_rows();
@@ -129,6 +137,9 @@ impl Dataset {
 
     fn count_rows(&self, windows: std::ops::Range<u64>) -> Result<Vec<u32>, DatasetError> {
         let rows = |window| self.windows.with_plan(window, |plan| plan.num_rows() as u32);
-        self.in_parallel(|| windows.into_par_iter().map(rows).collect())
+        self.in_parallel(|| {
+            self.windows.reach(windows.end, true)?;
+            windows.into_par_iter().map(rows).collect()
+        })?
     }
 }

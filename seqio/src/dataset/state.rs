@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dataset::batch_sizes::BatchSizes;
 use crate::dataset::error::DatasetError;
+use crate::dataset::items::Anchor;
 use crate::fingerprint::Fingerprint;
 
 /// Counts up when saved states change their meaning.
@@ -32,6 +33,9 @@ pub struct DatasetState {
     pub rows_before_window: u64,
     /// Batch sizes up to here.
     pub batch_sizes: BatchSizes,
+    /// Of a task whose items are not its examples: where the item window begins in which that window does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Anchor>,
     /// Fingerprint of the stream.
     pub stream: Fingerprint,
     /// The definition in words, to explain a difference.
@@ -46,7 +50,17 @@ impl DatasetState {
         definition: BTreeMap<String, String>,
     ) -> Self {
         let StreamPosition { step, row, window, rows_before_window } = position;
-        Self { version: VERSION, step, row, window, rows_before_window, batch_sizes, stream, definition }
+        Self {
+            version: VERSION,
+            step,
+            row,
+            window,
+            rows_before_window,
+            batch_sizes,
+            items: None,
+            stream,
+            definition,
+        }
     }
 
     /// Reads a state back, refusing what is none in words.

@@ -11,6 +11,7 @@ use crate::dataset::config::DatasetConfig;
 use crate::dataset::error::DatasetError;
 use crate::dataset::order::OrderKind;
 use crate::fingerprint::Fingerprint;
+use crate::item::ItemSteps;
 use crate::preprocess::TokenEdit;
 use crate::text::quoted;
 
@@ -29,6 +30,25 @@ pub struct StreamTask {
     pub data: String,
     /// The steps below the cache boundary, by feature; a feature that is not named has none.
     pub edits: BTreeMap<String, Vec<TokenEdit>>,
+    /// All steps below the boundary, if they do more than edit sequences; `edits` is empty then.
+    pub items: Option<ItemSteps>,
+}
+
+impl StreamTask {
+    /// A task without steps below the boundary.
+    pub fn new(name: impl Into<String>, data: impl Into<String>) -> Self {
+        Self { name: name.into(), data: data.into(), edits: BTreeMap::new(), items: None }
+    }
+
+    /// With edits below the boundary.
+    pub fn edits(self, edits: impl IntoIterator<Item = (String, Vec<TokenEdit>)>) -> Self {
+        Self { edits: edits.into_iter().collect(), ..self }
+    }
+
+    /// With these steps below the boundary.
+    pub fn items(self, items: ItemSteps) -> Self {
+        Self { items: Some(items), edits: BTreeMap::new(), ..self }
+    }
 }
 
 /// A checked request.
@@ -40,6 +60,7 @@ pub(crate) struct Stream {
     /// One a task feature of the converter.
     pub(crate) limits: Vec<usize>,
     edits: BTreeMap<String, Vec<TokenEdit>>,
+    pub(crate) items: Option<ItemSteps>,
     pub(crate) window: u64,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) words: BTreeMap<String, String>,
@@ -61,6 +82,7 @@ impl Stream {
             words: words.into_iter().map(|(name, words)| (name.to_owned(), shortened(words))).collect(),
             task: task.name,
             data: task.data,
+            items: task.items,
             config,
             limits,
             window,
@@ -70,7 +92,12 @@ impl Stream {
 
     /// What the stream was made for.
     pub(crate) fn task_parts(&self) -> StreamTask {
-        StreamTask { name: self.task.clone(), data: self.data.clone(), edits: self.edits.clone() }
+        StreamTask {
+            name: self.task.clone(),
+            data: self.data.clone(),
+            edits: self.edits.clone(),
+            items: self.items.clone(),
+        }
     }
 
     /// The task features read, in the order of limits and edits.
@@ -115,32 +142,39 @@ fn words(
 ) -> BTreeMap<&'static str, String> {
     let listed = |parts: Vec<String>| parts.join(", ");
     let edits = edits.iter().filter(|(_, edits)| !edits.is_empty());
-    let edits = edits.map(|(feature, edits)| {
-        let edits = edits.iter().map(|edit| match edit {
-            TokenEdit::Trim { max_length } => format!("trim {max_length}"),
-            TokenEdit::Append { id } => format!("append {id}"),
-        });
-        format!("{feature} {}", edits.collect::<Vec<_>>().join(" "))
-    });
+    let edits = edits.map(|(feature, edits)| format!("{feature} {}", edits_in_words(edits)));
+    let steps = match &task.items {
+        None => listed(edits.collect()),
+        Some(items) => items.words(),
+    };
     let mut words = BTreeMap::from([
         ("version", STREAM_VERSION.to_string()),
         ("task", task.name.clone()),
         ("data", task.data.clone()),
         ("split", config.split.clone()),
-        ("steps", listed(edits.collect())),
+        ("steps", steps),
         ("lengths", listed(config.lengths.iter().map(|(name, length)| format!("{name} {length}")).collect())),
         ("converter", config.converter.to_string()),
         ("packing", config.packing.to_string()),
         ("order", order_words(config.order)),
         ("epochs", config.epochs.map_or_else(|| "for ever".to_owned(), |epochs| epochs.to_string())),
     ]);
-    if config.order != OrderKind::Storage || config.is_packed() {
+    if config.order != OrderKind::Storage || config.is_packed() || task.items.is_some() {
         words.insert("seed", config.seed.to_string());
     }
     if config.is_packed() {
         words.insert("window", window.to_string());
     }
     words
+}
+
+/// Edits as they stand in a stream's definition: `trim 9 append 1`.
+pub(crate) fn edits_in_words(edits: &[TokenEdit]) -> String {
+    let edits = edits.iter().map(|edit| match edit {
+        TokenEdit::Trim { max_length } => format!("trim {max_length}"),
+        TokenEdit::Append { id } => format!("append {id}"),
+    });
+    edits.collect::<Vec<_>>().join(" ")
 }
 
 fn order_words(order: OrderKind) -> String {
@@ -167,7 +201,7 @@ mod tests {
     fn stream(task: &str, config: DatasetConfig) -> Stream {
         let edits =
             [("targets".to_owned(), vec![TokenEdit::Append { id: 1 }, TokenEdit::Trim { max_length: 9 }])];
-        let task = StreamTask { name: task.to_owned(), data: "cafe".to_owned(), edits: edits.into() };
+        let task = StreamTask::new(task, "cafe").edits(edits);
         Stream::new(task, config).unwrap()
     }
 

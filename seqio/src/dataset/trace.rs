@@ -15,6 +15,7 @@ use crate::dataset::cursor::{Cursor, NoStep};
 use crate::dataset::dataset::Dataset;
 use crate::dataset::error::DatasetError;
 use crate::dataset::window::Window;
+use crate::item::StoredSpan;
 
 /// What a batch is made of, over all hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -47,10 +48,26 @@ pub struct PieceTrace {
     pub position: u64,
     /// The epoch of the position.
     pub epoch: u64,
+    /// The stored example: the first, if the item is made of several.
+    pub example: u64,
+    /// What of the item is here.
+    pub parts: Vec<PartTrace>,
+    /// The stretches of stored examples that the item is made of, if a step below the boundary made it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceTrace>,
+}
+
+/// A stretch of a stored sequence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SourceTrace {
+    /// The stored feature.
+    pub feature: String,
     /// The stored example.
     pub example: u64,
-    /// What of it is here.
-    pub parts: Vec<PartTrace>,
+    /// First token.
+    pub from: u32,
+    /// Number of tokens.
+    pub len: u32,
 }
 
 /// A stretch of one feature of an example, counted after the steps below the cache boundary.
@@ -100,10 +117,10 @@ impl Dataset {
             position,
             sizes,
             self.config().drop_remainder,
-            self.windows.windows_an_epoch(),
+            self.windows.barren_windows(),
         );
         let rows = cursor.next(|index| {
-            let window = self.windows.window(index).map(Arc::new);
+            let window = self.windows.window(index)?.map(Arc::new);
             windows.extend(window.iter().map(|window| (index, Arc::clone(window))));
             Ok::<_, DatasetError>(window)
         });
@@ -122,7 +139,7 @@ impl Dataset {
                 let pieces =
                     pieces.map(|(segment, piece)| self.piece(&stretch.window, window, segment, piece));
                 let row = rows.row + traced.len() as u64;
-                traced.push(RowTrace { row, window, pieces: pieces.collect() });
+                traced.push(RowTrace { row, window, pieces: pieces.collect::<Result<_, _>>()? });
             }
         }
         Ok(StepTrace { step, first_row: rows.row, rows: traced })
@@ -131,19 +148,22 @@ impl Dataset {
     /// When `example` is seen in each of these epochs; epochs beyond the end of the stream are left out.
     pub fn find(&self, example: u64, epochs: Range<u64>) -> Result<Vec<Sighting>, DatasetError> {
         let epochs = epochs.start..self.config().epochs.map_or(epochs.end, |last| epochs.end.min(last));
-        epochs.map(|epoch| self.sighting(example, epoch)).collect()
+        if example >= self.num_examples() {
+            return Err(DatasetError::Task {
+                task: self.stream.task.clone(),
+                problem: format!("there is no example {example}; there are {}", self.num_examples()),
+            });
+        }
+        let mut found = Vec::new();
+        for epoch in epochs {
+            for position in self.windows.positions_of(example, epoch)? {
+                found.push(self.sighting(position, epoch)?);
+            }
+        }
+        Ok(found)
     }
 
-    fn sighting(&self, example: u64, epoch: u64) -> Result<Sighting, DatasetError> {
-        let num_examples = self.num_examples();
-        let place = self.windows.epoch_order(epoch).place_of(example);
-        let position = place.and_then(|place| epoch.checked_mul(num_examples)?.checked_add(place));
-        let position = position.ok_or_else(|| DatasetError::Task {
-            task: self.stream.task.clone(),
-            problem: format!(
-                "there is no example {example} of epoch {epoch}; there are {num_examples} examples"
-            ),
-        })?;
+    fn sighting(&self, position: u64, epoch: u64) -> Result<Sighting, DatasetError> {
         let window = position / self.stream.window;
         let rows_before = self.rows_before(window)?;
         let item = (position % self.stream.window) as u32;
@@ -164,7 +184,7 @@ impl Dataset {
             // Pieces of one item are shuffled with their rows; a reader wants them in reading order.
             found.sort_by_key(|piece| piece.parts.iter().map(|part| part.from).max());
             found
-        });
+        })?;
         Ok(Sighting { epoch, position, window, pieces })
     }
 
@@ -173,11 +193,26 @@ impl Dataset {
         if self.config().drop_remainder { self.num_rows() } else { Ok(None) }
     }
 
-    fn piece(&self, window: &Window, index: u64, segment: u32, piece: Piece<'_>) -> PieceTrace {
+    fn piece(
+        &self,
+        window: &Window,
+        index: u64,
+        segment: u32,
+        piece: Piece<'_>,
+    ) -> Result<PieceTrace, DatasetError> {
         let position = self.windows.positions(index).start + u64::from(piece.item);
-        let (epoch, _) = self.windows.epoch_of(position);
-        let (example, parts) = (window.example(piece.item), self.parts(piece));
-        PieceTrace { segment, position, epoch, example, parts }
+        let (epoch, _) = self.windows.epoch_of(position)?;
+        let (example, parts) = (window.stored_example(piece.item), self.parts(piece));
+        let store = self.windows.store();
+        let name = |feature: usize| store.features().get(feature).cloned().unwrap_or_default();
+        let source = |span: StoredSpan| SourceTrace {
+            feature: name(span.feature),
+            example: span.example,
+            from: span.from,
+            len: span.len,
+        };
+        let sources = window.sources(piece.item).into_iter().map(source).collect();
+        Ok(PieceTrace { segment, position, epoch, example, parts, sources })
     }
 
     fn parts(&self, piece: Piece<'_>) -> Vec<PartTrace> {

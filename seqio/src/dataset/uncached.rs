@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::dataset::batch_sizes::BatchSizes;
 use crate::dataset::config::DatasetConfig;
 use crate::dataset::error::DatasetError;
+use crate::dataset::items::ItemReader;
 use crate::dataset::iterator::DatasetIterator;
 use crate::dataset::order::OrderKind;
 use crate::dataset::state::{DatasetState, StreamPosition};
@@ -73,9 +74,14 @@ impl UncachedDataset {
 
     fn iterator(&self, position: StreamPosition, sizes: BatchSizes) -> Result<DatasetIterator, DatasetError> {
         let stream = &self.stream;
-        let features: Vec<String> = stream.features().iter().map(|feature| (*feature).to_owned()).collect();
+        let read: Vec<String> = stream.features().iter().map(|feature| (*feature).to_owned()).collect();
+        let (features, written) = match &stream.items {
+            Some(steps) => (steps.stored().to_vec(), steps.features().to_vec()),
+            None => (read.clone(), read),
+        };
         let windows = ReadWindows {
-            writer: Arc::new(stream.writer(&features)?),
+            writer: Arc::new(stream.writer(&written)?),
+            items: stream.items.clone().map(ItemReader::new),
             planner: stream.planner(),
             barren: 0,
             reader: WindowReader::new(

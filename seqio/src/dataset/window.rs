@@ -10,9 +10,14 @@ use crate::batch::Array;
 use crate::convert::{Row, RowWriter, WindowPlan, WindowPlanner};
 use crate::dataset::cursor::Rows;
 use crate::dataset::error::DatasetError;
+use crate::dataset::items::{GroupedItems, ItemStore};
 use crate::dataset::order::EpochOrder;
 use crate::dataset::store::{ExampleStore, StoreError};
 use crate::dataset::stream::Stream;
+use crate::item::{Item, ItemSteps, StoredSpan};
+
+/// No one leaves so many windows of items without a token.
+pub(crate) const MOST_EMPTY_WINDOWS: u64 = 4096;
 
 /// A planned window and what is needed to read its rows.
 #[derive(Debug)]
@@ -21,6 +26,8 @@ pub(crate) struct Window {
     writer: Arc<RowWriter>,
     /// The example of each item.
     examples: Vec<u64>,
+    /// What the items are made of, where they are more than examples.
+    items: Option<Arc<ItemStore>>,
     plan: WindowPlan,
 }
 
@@ -42,7 +49,24 @@ impl Window {
         let examples: Vec<u64> = (0..store.num_examples()).collect();
         lengths.read(&writer, store.as_ref(), &examples);
         let plan = planner.plan(&lengths.slices(), index);
-        Self { store, writer, examples, plan }
+        Self { store, writer, examples, items: None, plan }
+    }
+
+    /// Plans a window of items.
+    pub(crate) fn of_items(
+        planner: &mut WindowPlanner,
+        writer: Arc<RowWriter>,
+        items: ItemStore,
+        index: u64,
+    ) -> Self {
+        let items = Arc::new(items);
+        let window = Self::of_store(planner, writer, Arc::clone(&items) as Arc<dyn ExampleStore>, index);
+        Self { items: Some(items), ..window }
+    }
+
+    /// The stretches of stored sequences that an item is made of; none if it is an example as it is stored.
+    pub(crate) fn sources(&self, item: u32) -> Vec<StoredSpan> {
+        self.items.as_ref().map(|items| items.sources(u64::from(item))).unwrap_or_default()
     }
 
     /// A row by its number in the window.
@@ -50,8 +74,15 @@ impl Window {
         self.plan.row(row as usize)
     }
 
-    /// The example behind an item.
-    pub(crate) fn example(&self, item: u32) -> u64 {
+    /// The stored example behind an item: the first, if it is made of several.
+    pub(crate) fn stored_example(&self, item: u32) -> u64 {
+        let example = self.example(item);
+        let made = self.items.as_ref().and_then(|items| items.item(example));
+        made.map_or(example, Item::example)
+    }
+
+    /// The number of an item in the window's store.
+    fn example(&self, item: u32) -> u64 {
         self.examples[item as usize]
     }
 
@@ -97,19 +128,26 @@ pub(crate) struct StoredWindows {
     store: Arc<dyn ExampleStore>,
     pub(crate) writer: Arc<RowWriter>,
     num_examples: u64,
-    /// Positions in all epochs; `None` if the stream is open-ended.
+    /// Positions in all epochs; `None` if the stream is open-ended, or its positions are items that must be counted.
     num_positions: Option<u64>,
+    /// What the positions are if not examples.
+    grouped: Option<GroupedItems>,
     scratch: Mutex<Vec<Scratch>>,
 }
 
 impl StoredWindows {
     pub(crate) fn new(stream: Arc<Stream>, store: Arc<dyn ExampleStore>) -> Result<Self, DatasetError> {
-        let writer = Arc::new(stream.writer(store.features())?);
+        let features = stream.items.as_ref().map_or(store.features(), ItemSteps::features);
+        let writer = Arc::new(stream.writer(features)?);
         let num_examples = store.num_examples();
         if num_examples == 0 {
             return Err(stream.empty("examples"));
         }
-        let num_positions = match stream.config.epochs {
+        let grouped = stream
+            .items
+            .clone()
+            .map(|steps| GroupedItems::new(Arc::clone(&stream), steps, Arc::clone(&store)));
+        let num_positions = match stream.config.epochs.filter(|_| grouped.is_none()) {
             Some(epochs) => Some(num_examples.checked_mul(epochs).ok_or_else(|| DatasetError::Setting {
                 setting: "epochs",
                 problem: format!(
@@ -118,7 +156,7 @@ impl StoredWindows {
             })?),
             None => None,
         };
-        Ok(Self { stream, store, writer, num_examples, num_positions, scratch: Mutex::default() })
+        Ok(Self { stream, store, writer, num_examples, num_positions, grouped, scratch: Mutex::default() })
     }
 
     pub(crate) fn store(&self) -> Arc<dyn ExampleStore> {
@@ -129,19 +167,55 @@ impl StoredWindows {
         self.num_examples
     }
 
-    /// Number of windows; `None` if the stream is open-ended.
-    pub(crate) fn num_windows(&self) -> Option<u64> {
-        self.num_positions.map(|positions| positions.div_ceil(self.stream.window))
+    /// What the positions are if not examples.
+    pub(crate) fn grouped(&self) -> Option<&GroupedItems> {
+        self.grouped.as_ref()
     }
 
-    /// This many windows one after the other hold every example at least once.
-    pub(crate) fn windows_an_epoch(&self) -> u64 {
-        self.num_examples.div_ceil(self.stream.window) + 1
+    /// Whether the stream ends.
+    pub(crate) fn is_finite(&self) -> bool {
+        self.stream.config.epochs.is_some()
     }
 
-    /// The positions of a window; empty after the end.
+    /// Positions in all epochs, as far as that is known; `None` also if the stream is open-ended.
+    fn known_positions(&self) -> Option<u64> {
+        self.grouped.as_ref().map_or(self.num_positions, GroupedItems::known_end)
+    }
+
+    /// Number of windows, as far as that is known without counting; `None` also if the stream is open-ended.
+    pub(crate) fn known_windows(&self) -> Option<u64> {
+        self.known_positions().map(|positions| positions.div_ceil(self.stream.window))
+    }
+
+    /// Number of windows; `None` if the stream is open-ended. Items are counted, if the positions are items.
+    pub(crate) fn num_windows(&self) -> Result<Option<u64>, DatasetError> {
+        if !self.is_finite() {
+            return Ok(None);
+        }
+        if let Some(grouped) = &self.grouped {
+            grouped.reach(u64::MAX, true)?;
+        }
+        Ok(self.known_windows())
+    }
+
+    /// Makes it known which items the windows up to this one have; `parallel` on all threads.
+    pub(crate) fn reach(&self, window: u64, parallel: bool) -> Result<(), DatasetError> {
+        match &self.grouped {
+            Some(grouped) => grouped.reach(window.saturating_mul(self.stream.window), parallel),
+            None => Ok(()),
+        }
+    }
+
+    /// This many windows one after the other without a row mean that there will never be one: they hold every example at
+    /// least once, or far more items than anyone would leave empty.
+    pub(crate) fn barren_windows(&self) -> u64 {
+        let an_epoch = self.num_examples.div_ceil(self.stream.window) + 1;
+        an_epoch + if self.grouped.is_some() { MOST_EMPTY_WINDOWS } else { 0 }
+    }
+
+    /// The positions of a window; empty after the end. Of items that are not counted yet it may go beyond the end.
     pub(crate) fn positions(&self, window: u64) -> std::ops::Range<u64> {
-        let limit = self.num_positions.unwrap_or(u64::MAX);
+        let limit = self.known_positions().unwrap_or(u64::MAX);
         let border = |window: Option<u64>| {
             window.and_then(|window| window.checked_mul(self.stream.window)).map_or(limit, |at| at.min(limit))
         };
@@ -149,31 +223,69 @@ impl StoredWindows {
     }
 
     /// The epoch of a position, and its place there.
-    pub(crate) fn epoch_of(&self, position: u64) -> (u64, u64) {
-        (position / self.num_examples, position % self.num_examples)
+    pub(crate) fn epoch_of(&self, position: u64) -> Result<(u64, u64), DatasetError> {
+        let one_to_one = (position / self.num_examples, position % self.num_examples);
+        match &self.grouped {
+            Some(grouped) => Ok(grouped.epoch_of(position)?.unwrap_or(one_to_one)),
+            None => Ok(one_to_one),
+        }
     }
 
-    pub(crate) fn epoch_order(&self, epoch: u64) -> EpochOrder {
+    /// The positions at which an example is seen in an epoch.
+    pub(crate) fn positions_of(&self, example: u64, epoch: u64) -> Result<Vec<u64>, DatasetError> {
+        if let Some(grouped) = &self.grouped {
+            return grouped.positions_of(example, epoch);
+        }
+        let place = self.epoch_order(epoch).place_of(example);
+        let position = place.and_then(|place| epoch.checked_mul(self.num_examples)?.checked_add(place));
+        Ok(position.into_iter().collect())
+    }
+
+    fn epoch_order(&self, epoch: u64) -> EpochOrder {
         let config = &self.stream.config;
         EpochOrder::new(self.num_examples, config.order, config.seed, &self.stream.task, epoch)
     }
 
     /// Plans a window; `None` after the end.
-    pub(crate) fn window(&self, index: u64) -> Option<Window> {
+    pub(crate) fn window(&self, index: u64) -> Result<Option<Window>, DatasetError> {
+        if let Some(grouped) = &self.grouped {
+            return self.with_scratch(|scratch| {
+                let items = self.items(grouped, index)?;
+                let window = Window::of_items(&mut scratch.planner, Arc::clone(&self.writer), items, index);
+                Ok((!window.examples.is_empty()).then_some(window))
+            });
+        }
         let (examples, plan) = self.with_scratch(|scratch| {
             self.plan_into(index, scratch);
             (std::mem::take(&mut scratch.examples), std::mem::take(&mut scratch.plan))
         });
         let (store, writer) = (Arc::clone(&self.store), Arc::clone(&self.writer));
-        (!examples.is_empty()).then_some(Window { store, writer, examples, plan })
+        Ok((!examples.is_empty()).then_some(Window { store, writer, examples, items: None, plan }))
     }
 
     /// Looks at the plan of a window without keeping it.
-    pub(crate) fn with_plan<R>(&self, index: u64, look: impl FnOnce(&WindowPlan) -> R) -> R {
+    pub(crate) fn with_plan<R>(
+        &self,
+        index: u64,
+        look: impl FnOnce(&WindowPlan) -> R,
+    ) -> Result<R, DatasetError> {
         self.with_scratch(|scratch| {
-            self.plan_into(index, scratch);
-            look(&scratch.plan)
+            match &self.grouped {
+                Some(grouped) => {
+                    let items = self.items(grouped, index)?;
+                    let all: Vec<u64> = (0..items.num_examples()).collect();
+                    scratch.lengths.read(&self.writer, &items, &all);
+                    scratch.planner.plan_into(&scratch.lengths.slices(), index, &mut scratch.plan);
+                }
+                None => self.plan_into(index, scratch),
+            }
+            Ok(look(&scratch.plan))
         })
+    }
+
+    fn items(&self, grouped: &GroupedItems, index: u64) -> Result<ItemStore, DatasetError> {
+        let features = self.stream.items.as_ref().map_or(&[][..], ItemSteps::features);
+        Ok(ItemStore::new(features.into(), grouped.items(self.positions(index))?))
     }
 
     fn with_scratch<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
@@ -197,7 +309,7 @@ impl StoredWindows {
         examples.resize((positions.end - positions.start) as usize, 0);
         let (mut position, mut left) = (positions.start, examples.as_mut_slice());
         while !left.is_empty() {
-            let (epoch, place) = self.epoch_of(position);
+            let (epoch, place) = (position / self.num_examples, position % self.num_examples);
             let written = self.epoch_order(epoch).examples(place, left);
             position += written as u64;
             left = &mut left[written..];

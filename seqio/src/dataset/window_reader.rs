@@ -89,6 +89,38 @@ impl WindowReader {
         Ok((read > 0).then_some(examples))
     }
 
+    /// The next examples of one epoch, up to `count` of them, and the epoch; `None` after the end.
+    pub(crate) fn read_group(&mut self, count: u64) -> Result<Option<(u64, InMemoryExamples)>, DatasetError> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        while self.epochs.is_none_or(|epochs| self.epoch < epochs) {
+            let epoch = self.epoch;
+            let mut examples = InMemoryExamples::new(self.features.iter().cloned());
+            let mut left = count;
+            let mut ended = false;
+            while left > 0 && !ended {
+                match self.fill_chunk()? {
+                    Some((chunk, used)) => {
+                        let (from, taken) = (*used, (chunk.len() - *used).min(left));
+                        *used += taken;
+                        if let Err(error) = examples.append(chunk, from, from + taken) {
+                            return Err(self.failed(error.into()));
+                        }
+                        self.place += taken as u64;
+                        left -= taken;
+                    }
+                    None => ended = true,
+                }
+            }
+            if ended {
+                self.end_epoch()?;
+            }
+            if left < count {
+                return Ok(Some((epoch, examples)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Stops reading, with an error that nobody will see, once the flag is true.
     pub(crate) fn stop_at(&mut self, flag: Arc<AtomicBool>) {
         self.stop = flag;

@@ -6,8 +6,9 @@ use crate::convert::{RowWriter, WindowPlanner};
 use crate::dataset::cursor::Rows as _;
 use crate::dataset::error::DatasetError;
 use crate::dataset::infeed::caught;
+use crate::dataset::items::ItemReader;
 use crate::dataset::stream::Stream;
-use crate::dataset::window::{StoredWindows, Window};
+use crate::dataset::window::{MOST_EMPTY_WINDOWS, StoredWindows, Window};
 use crate::dataset::window_reader::WindowReader;
 
 /// Where windows come from.
@@ -19,6 +20,8 @@ pub(crate) enum Windows {
 /// Windows of examples that are read in order.
 pub(crate) struct ReadWindows {
     pub(crate) reader: WindowReader,
+    /// What makes items of examples, if they are not the same.
+    pub(crate) items: Option<ItemReader>,
     pub(crate) planner: WindowPlanner,
     pub(crate) writer: Arc<RowWriter>,
     /// Windows without a row, one after the other, up to here.
@@ -41,7 +44,7 @@ impl Windows {
         index: u64,
     ) -> Result<Option<Arc<Window>>, DatasetError> {
         let planned = match self {
-            Self::Stored(stored) => caught(|| Ok(stored.window(index))),
+            Self::Stored(stored) => caught(|| stored.window(index)),
             Self::Read(read) => caught(|| read.window(stream, index)),
         };
         let planned =
@@ -52,14 +55,25 @@ impl Windows {
 
 impl ReadWindows {
     fn window(&mut self, stream: &Stream, index: u64) -> Result<Option<Window>, DatasetError> {
-        let Some(examples) = self.reader.read(index)? else {
+        let (planner, writer) = (&mut self.planner, Arc::clone(&self.writer));
+        let window = match &mut self.items {
+            Some(items) => {
+                let items = items.read(&mut self.reader, stream, index)?;
+                items.map(|items| Window::of_items(planner, writer, items, index))
+            }
+            None => {
+                let examples = self.reader.read(index)?;
+                examples.map(|examples| Window::of_store(planner, writer, Arc::new(examples), index))
+            }
+        };
+        let Some(window) = window else {
             return Ok(None);
         };
-        let window = Window::of_store(&mut self.planner, Arc::clone(&self.writer), Arc::new(examples), index);
         self.barren = if window.num_rows() == 0 { self.barren + 1 } else { 0 };
         let epoch = self.reader.windows_an_epoch().filter(|_| stream.config.epochs.is_none());
+        let more = if self.items.is_some() { MOST_EMPTY_WINDOWS } else { 0 };
         match epoch {
-            Some(windows) if self.barren > windows => Err(stream.no_tokens()),
+            Some(windows) if self.barren > windows + more => Err(stream.no_tokens()),
             _ => Ok(Some(window)),
         }
     }

@@ -50,6 +50,7 @@ pub use self::tokenize::{PRETOKENIZED_SUFFIX, Tokenize};
 pub use self::trim::Trim;
 use crate::example::Examples;
 use crate::feature::{FeatureLengths, Features};
+use crate::item::ItemStep;
 
 /// What a step may know besides its examples.
 #[derive(Clone, Debug, Default)]
@@ -102,10 +103,21 @@ pub trait Preprocessor: Debug + Send + Sync {
     /// Transforms one chunk of examples.
     fn apply(&self, examples: Examples, ctx: &StepContext) -> Result<Examples, PreprocessError>;
 
-    /// The step as edits of the sequences of `feature`, in order, if that is all it does: only such steps may stand
-    /// below the cache boundary. No edits mean that the step leaves the feature alone.
+    /// The step as edits of the sequences of `feature`, in order, if that is all it does: only such steps and those that
+    /// plan items may stand below the cache boundary. No edits mean that the step leaves the feature alone.
     fn token_edits(&self, _feature: &str, _ctx: &StepContext) -> Option<Vec<TokenEdit>> {
         None
+    }
+
+    /// The step as one that plans items by their lengths, if that is what it is: such a step stands below the cache
+    /// boundary and runs every epoch. An error says what it lacks, as a length that the run has not given.
+    fn item_step(&self, _ctx: &StepContext) -> Option<Result<Arc<dyn ItemStep>, PreprocessError>> {
+        None
+    }
+
+    /// Output features that the step makes of others, so that nothing above it has to supply them.
+    fn makes(&self, _ctx: &StepContext) -> Vec<String> {
+        Vec::new()
     }
 
     /// The step as a choice among all examples of a split, if that is what it is.

@@ -51,14 +51,21 @@ pub(crate) fn place(steps: &[Step], placed: &[PlacedStep], ctx: &StepContext) ->
             hint: "keep one of the two: a task has one boundary".to_owned(),
         });
     }
-    let first_dependent = placed.iter().find(|placed| !free_lengths(placed, ctx).is_empty());
+    let first_dependent =
+        placed.iter().find(|placed| plans_items(placed, ctx) || !free_lengths(placed, ctx).is_empty());
     let implied = first_dependent.map_or(steps.len(), |placed| placed.index);
     let boundary = Boundary { above: explicit.unwrap_or(implied), explicit: explicit.is_some() };
 
     for step in placed {
         if step.index < boundary.above {
             let free = free_lengths(step, ctx);
-            if !free.is_empty() {
+            if plans_items(step, ctx) {
+                misplaced.push(Misplaced {
+                    index: step.index,
+                    problem: "works on items of an epoch, which a cache does not hold".to_owned(),
+                    hint: "move the step below `cache`".to_owned(),
+                });
+            } else if !free.is_empty() {
                 misplaced.push(Misplaced {
                     index: step.index,
                     problem: format!("depends on the length of {}, which a cache cannot know", quoted(&free)),
@@ -68,7 +75,7 @@ pub(crate) fn place(steps: &[Step], placed: &[PlacedStep], ctx: &StepContext) ->
                     ),
                 });
             }
-        } else if !edits_only(step, ctx) {
+        } else if !plans_items(step, ctx) && !edits_only(step, ctx) {
             let border = match first_dependent {
                 _ if boundary.explicit => "the `cache` boundary".to_owned(),
                 Some(first) => format!("`{}`, where the cache boundary is implied", first.step.name()),
@@ -86,8 +93,8 @@ pub(crate) fn place(steps: &[Step], placed: &[PlacedStep], ctx: &StepContext) ->
             misplaced.push(Misplaced {
                 index: step.index,
                 problem: format!("cannot stand below {border}"),
-                hint: "below it only steps that trim sequences or append ids may stand: `append_eos`, \
-                       `append_eos_after_trim`, `trim`; move the step above"
+                hint: "below it only steps may stand that need no look at columns: `append_eos`, \
+                       `append_eos_after_trim`, `trim` and those that work on token sequences; move the step above"
                     .to_owned(),
             });
         }
@@ -101,6 +108,10 @@ fn free_lengths(placed: &PlacedStep, ctx: &StepContext) -> Vec<String> {
     let mut names = placed.step.length_dependent(ctx);
     names.retain(|name| !ctx.lengths.contains_key(name));
     names
+}
+
+fn plans_items(placed: &PlacedStep, ctx: &StepContext) -> bool {
+    placed.step.item_step(ctx).is_some()
 }
 
 fn edits_only(placed: &PlacedStep, ctx: &StepContext) -> bool {

@@ -64,10 +64,13 @@ pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionErr
         report.in_step(step.index, error);
     }
     let (above, below): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| step.index < boundary.above);
+    let made: Vec<String> = below.iter().flat_map(|placed| placed.step.makes(&ctx)).collect();
+    let mut above_ctx = ctx.clone();
+    above_ctx.output_features.retain(|name, _| !made.contains(name));
 
     let (source, source_columns, schemas, cached_schema, given_versions) = match columns {
         Columns::Source { source, columns } => {
-            let schemas = if complete { report.chain(&source.schema(), &above, &ctx) } else { None };
+            let schemas = if complete { report.chain(&source.schema(), &above, &above_ctx) } else { None };
             let cached = schemas.as_ref().and_then(|schemas| schemas.last().cloned());
             (source, columns, schemas.unwrap_or_default(), cached, None)
         }
@@ -77,20 +80,21 @@ pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionErr
             (absent, columns, Vec::new(), Some(schema), step_versions)
         }
     };
+    let mut last_schema = cached_schema.clone();
     if let Some(cached) = &cached_schema {
-        report.features(cached, &schemas, &above);
-        for step in &below {
-            if let Err(error) = step.step.output_schema(cached, &ctx) {
-                report.step_refused(step, &error, &schemas, &above);
-            }
-        }
+        report.features(cached, &above_ctx.output_features, &schemas, &above);
+        last_schema = report.chain_below(cached, (&schemas, &above), &below, &ctx);
     }
-    let Some(cached_schema) = cached_schema.filter(|_| report.errors.is_empty()) else {
+    let (Some(cached_schema), Some(last_schema)) = (cached_schema, last_schema) else {
         return Err(report.errors);
     };
-
+    if !report.errors.is_empty() {
+        return Err(report.errors);
+    }
     let mut features = ctx.output_features.clone();
-    features.retain(|name, _| cached_schema.column_with_name(name).is_some());
+    features.retain(|name, _| last_schema.column_with_name(name).is_some());
+    let mut stored = above_ctx.output_features.clone();
+    stored.retain(|name, _| cached_schema.column_with_name(name).is_some());
     let version = |index: usize| {
         above.iter().chain(&below).find(|step| step.index == index).map_or(0, |step| step.step.version())
     };
@@ -101,8 +105,10 @@ pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionErr
         source,
         source_columns,
         features,
+        stored,
         vocabularies,
         ctx,
+        above_ctx,
         boundary,
         above,
         below,
@@ -161,6 +167,46 @@ impl Report<'_> {
         Some(schemas)
     }
 
+    /// The columns after the last step below the boundary; `above` are the columns before and the steps that made them.
+    fn chain_below(
+        &mut self,
+        cached: &SchemaRef,
+        (schemas, above): (&[SchemaRef], &[PlacedStep]),
+        below: &[PlacedStep],
+        ctx: &StepContext,
+    ) -> Option<SchemaRef> {
+        let mut steps = above.to_vec();
+        let mut schemas = if schemas.is_empty() { Vec::new() } else { schemas.to_vec() };
+        let mut last = Arc::clone(cached);
+        for placed in below {
+            match placed.step.output_schema(&last, ctx) {
+                Ok(schema) => last = schema,
+                Err(error) => {
+                    self.step_refused(placed, &error, &schemas, &steps);
+                    return None;
+                }
+            }
+            if !schemas.is_empty() {
+                schemas.push(Arc::clone(&last));
+                steps.push(placed.clone());
+            }
+        }
+        let spec = self.spec;
+        for (name, feature) in &spec.features {
+            let lost = cached.column_with_name(name).is_some() && last.column_with_name(name).is_none();
+            if feature.required && lost {
+                let hint = missing_hint(name, &column_names(&last), &schemas, &steps)
+                    .unwrap_or_else(|| "a step below the cache boundary does not keep it".to_owned());
+                let place = self.locator.key(&[Part::Key("features".to_owned()), Part::Key(name.clone())]);
+                let found = quoted(column_names(&last));
+                let problem = format!("there is no such column after the steps; there are {found}");
+                let error = DefinitionError::new(problem).hint(hint).at(place);
+                self.errors.push(error.within(self.in_task()).within(format!("feature `{name}`")));
+            }
+        }
+        Some(last)
+    }
+
     fn step_refused(
         &mut self,
         placed: &PlacedStep,
@@ -193,10 +239,16 @@ impl Report<'_> {
     }
 
     /// Every feature must be there as token ids at the boundary.
-    fn features(&mut self, cached: &SchemaRef, schemas: &[SchemaRef], above: &[PlacedStep]) {
+    fn features(
+        &mut self,
+        cached: &SchemaRef,
+        wanted: &Features,
+        schemas: &[SchemaRef],
+        above: &[PlacedStep],
+    ) {
         let checked = self.spec.steps.iter().any(|step| matches!(step, Step::Tokenize(_) | Step::Custom(_)));
         let spec = self.spec;
-        for (name, feature) in &spec.features {
+        for (name, feature) in spec.features.iter().filter(|(name, _)| wanted.contains_key(*name)) {
             let add = "add `{ op = \"tokenize\" }` to the steps above the cache boundary".to_owned();
             let (problem, hint) = match cached.column_with_name(name) {
                 None if !feature.required => continue,

@@ -189,7 +189,8 @@ impl Task {
             }
             (name.clone(), entry)
         };
-        self.spec.features.iter().map(canonical).collect()
+        let stored = |name: &String| self.above_ctx.output_features.contains_key(name);
+        self.spec.features.iter().filter(|(name, _)| stored(name)).map(canonical).collect()
     }
 
     /// The task's own lengths that a step above depends on.

@@ -23,8 +23,9 @@ pub use self::definition::{ColumnDefinition, Definition, VocabularyDefinition};
 pub use self::spec::{FeatureSpec, TaskFile, TaskSpec};
 use crate::error::{DefinitionError, DefinitionErrors};
 use crate::example::Examples;
-use crate::feature::{FeatureLengths, Features};
+use crate::feature::{Feature, FeatureLengths, Features};
 use crate::fingerprint::Fingerprint;
+use crate::item::{EditStep, ItemStep, ItemSteps, NamedItemStep};
 use crate::locate::Locator;
 use crate::preprocess::{
     CustomSteps, PreprocessError, SplitKey, Step, StepContext, TokenEdit, WholeSplit, check_token_ids,
@@ -62,8 +63,12 @@ pub struct Task {
     source: Arc<dyn DataSource>,
     source_columns: SourceColumns,
     features: Features,
+    /// The features that come over the boundary: all, but for those that steps below make.
+    stored: Features,
     vocabularies: BTreeMap<String, Arc<OpenVocabulary>>,
     ctx: StepContext,
+    /// What the steps above know: nothing of features that steps below make.
+    above_ctx: StepContext,
     boundary: Boundary,
     above: Vec<PlacedStep>,
     below: Vec<PlacedStep>,
@@ -97,6 +102,11 @@ impl Task {
     /// What it puts out. An optional feature that the source does not have is not among them.
     pub fn features(&self) -> &Features {
         &self.features
+    }
+
+    /// The features that a cache holds: those it puts out, but for those that steps below the boundary make of others.
+    pub fn stored_features(&self) -> &Features {
+        &self.stored
     }
 
     /// The columns that a cache holds: those after the last step above the boundary.
@@ -169,12 +179,13 @@ impl Task {
                     examples.dropped = dropped;
                     return Ok(examples);
                 }
-                let keep = choose(chosen, whole, &self.ctx, &examples);
+                let keep = choose(chosen, whole, &self.above_ctx, &examples);
                 let kept = keep.and_then(|keep| Ok(examples.keep(&keep)?));
                 examples = kept.map_err(|error| self.in_step(placed, error))?;
                 chosen += 1;
             } else {
-                examples = step.apply(examples, &self.ctx).map_err(|error| self.in_step(placed, error))?;
+                examples =
+                    step.apply(examples, &self.above_ctx).map_err(|error| self.in_step(placed, error))?;
             }
             if examples.columns.schema_ref() != schema {
                 let problem = "it returned other columns than it promised".to_owned();
@@ -189,7 +200,7 @@ impl Task {
             && self.spec.steps.iter().any(Step::makes_values)
         {
             // The other steps keep ids in range; nobody knows what these do.
-            check_token_ids(last.step.name(), &examples, &self.features)
+            check_token_ids(last.step.name(), &examples, &self.stored)
                 .map_err(|error| self.in_step(last, error))?;
         }
         Ok(examples)
@@ -208,7 +219,7 @@ impl Task {
         examples: &Examples,
     ) -> Option<Result<Vec<Option<SplitKey>>, PreprocessError>> {
         let placed = self.above.iter().filter(|placed| placed.step.whole_split().is_some()).nth(number)?;
-        let keys = placed.step.whole_split()?.keys(examples, &self.ctx);
+        let keys = placed.step.whole_split()?.keys(examples, &self.above_ctx);
         Some(keys.map_err(|error| self.in_step(placed, error)))
     }
 
@@ -220,12 +231,69 @@ impl Task {
         let before = before.filter(|placed| placed.step.whole_split().is_none());
         let mut examples = examples;
         for placed in before {
-            examples = placed.step.apply(examples, &self.ctx).map_err(|error| self.in_step(placed, error))?;
+            examples =
+                placed.step.apply(examples, &self.above_ctx).map_err(|error| self.in_step(placed, error))?;
         }
         Ok(examples)
     }
 
-    /// What the steps below the boundary do to each feature, in order. Lengths that the task fixes go before the
+    /// The steps below the boundary, if they do more than edit sequences. Lengths that the task fixes go before the run's;
+    /// a step that needs a length that neither gives is refused.
+    pub fn item_steps(&self, lengths: &FeatureLengths) -> Result<Option<ItemSteps>, PreprocessError> {
+        let ctx = self.run_context(lengths);
+        if !self.below.iter().any(|placed| placed.step.item_step(&ctx).is_some()) {
+            return Ok(None);
+        }
+        let vocabulary = |(name, feature): (&String, &Feature)| {
+            (name.clone(), (feature.vocabulary.vocab_size(), feature.vocabulary.special_ids().eos))
+        };
+        let vocabularies: BTreeMap<_, _> = ctx.output_features.iter().map(vocabulary).collect();
+        let mut steps: Vec<NamedItemStep> = Vec::new();
+        for placed in &self.below {
+            let name = placed.step.name().to_owned();
+            let (step, edits) = match placed.step.item_step(&ctx) {
+                Some(step) => (step.map_err(|error| self.in_step(placed, error))?, String::new()),
+                None => {
+                    let step: Arc<dyn ItemStep> = Arc::new(EditStep::new(self.own_edits(placed, &ctx)?));
+                    let edits = step.in_words();
+                    (step, edits)
+                }
+            };
+            let spec = &self.spec.steps[placed.index];
+            let asked = placed.step.length_dependent(&ctx);
+            let used: FeatureLengths =
+                asked.iter().filter_map(|name| Some((name.clone(), *ctx.lengths.get(name)?))).collect();
+            let words = serde_json::json!({
+                "op": name,
+                "version": placed.step.version(),
+                "settings": spec.canonical_settings(),
+                "lengths": used,
+                "edits": edits,
+                "vocabularies": vocabularies,
+            });
+            let occurrence = steps.iter().filter(|step| step.name == name).count() as u64;
+            steps.push(NamedItemStep { name, occurrence, words: words.to_string(), step });
+        }
+        let names = |features: &Features| features.keys().cloned().collect();
+        Ok(Some(ItemSteps::new(steps, names(&self.stored), names(&self.features))))
+    }
+
+    /// What a step that only edits does to each feature.
+    fn own_edits(
+        &self,
+        placed: &PlacedStep,
+        ctx: &StepContext,
+    ) -> Result<Vec<(String, Vec<TokenEdit>)>, PreprocessError> {
+        let edits = |feature: &String| {
+            let problem = "it does more than edit token sequences".to_owned();
+            let refused = || PreprocessError::Setting { step: placed.step.name(), problem };
+            let own = placed.step.token_edits(feature, ctx).ok_or_else(refused);
+            Ok((feature.clone(), own.map_err(|error| self.in_step(placed, error))?))
+        };
+        self.ctx.output_features.keys().map(edits).collect()
+    }
+
+    /// What the steps below the boundary do to each feature, in order, if that is all they do. Lengths that the task fixes go before the
     /// run's; a step that depends on a length that neither gives leaves sequences as long as they are.
     pub fn token_edits(
         &self,
@@ -233,15 +301,12 @@ impl Task {
     ) -> Result<BTreeMap<String, Vec<TokenEdit>>, PreprocessError> {
         let ctx = self.run_context(lengths);
         let mut edits: BTreeMap<String, Vec<TokenEdit>> = BTreeMap::new();
-        for feature in self.features.keys() {
-            let all = edits.entry(feature.clone()).or_default();
-            for placed in &self.below {
-                let problem = "it does more than edit token sequences".to_owned();
-                let refused = || PreprocessError::Setting { step: placed.step.name(), problem };
-                let own = placed.step.token_edits(feature, &ctx);
-                all.extend(own.ok_or_else(refused).map_err(|error| self.in_step(placed, error))?);
+        for placed in &self.below {
+            for (feature, own) in self.own_edits(placed, &ctx)? {
+                edits.entry(feature).or_default().extend(own);
             }
         }
+        edits.retain(|feature, _| self.features.contains_key(feature));
         Ok(edits)
     }
 
