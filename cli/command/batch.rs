@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use seqio::{ExampleStore as _, Origin, RowTrace};
+use seqio::{ExampleStore as _, Origin, PieceTrace, RowTrace, SourceTrace};
 use seqio_cache::CachedSplit;
 use serde::Serialize;
 
@@ -50,6 +50,18 @@ struct Piece {
     epoch: u64,
     example: u64,
     parts: Vec<Part>,
+    /// What the item is made of, if a step below the cache boundary made it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<Source>,
+}
+
+#[derive(Serialize)]
+struct Source {
+    place: String,
+    example: u64,
+    feature: String,
+    from: u32,
+    tokens: u32,
 }
 
 #[derive(Serialize)]
@@ -133,7 +145,15 @@ fn pieces(opened: &Opened, trace: &RowTrace, row: ModelRow<'_>) -> anyhow::Resul
         });
         pieces.push(Piece {
             segment: piece.segment,
-            place: cached_place(&opened.split, &example),
+            place: match others(piece) {
+                0 => cached_place(&opened.split, &example),
+                others => format!(
+                    "{} and {}",
+                    cached_place(&opened.split, &example),
+                    counted(others, "more example")
+                ),
+            },
+            sources: sources(opened, piece)?,
             origins: example.origins.iter().map(|origin| record(&opened.split, origin)).collect(),
             key: example.key.as_ref().map(ToString::to_string),
             id: format!("{:?}", example.id),
@@ -143,6 +163,29 @@ fn pieces(opened: &Opened, trace: &RowTrace, row: ModelRow<'_>) -> anyhow::Resul
         });
     }
     Ok(pieces)
+}
+
+/// Examples that an item is made of besides the first.
+fn others(piece: &PieceTrace) -> u64 {
+    let mut examples: Vec<u64> = piece.sources.iter().map(|source| source.example).collect();
+    examples.retain(|example| *example != piece.example);
+    examples.sort_unstable();
+    examples.dedup();
+    examples.len() as u64
+}
+
+fn sources(opened: &Opened, piece: &PieceTrace) -> anyhow::Result<Vec<Source>> {
+    let source = |source: &SourceTrace| {
+        let example = opened.split.example_row(source.example)?;
+        Ok(Source {
+            place: cached_place(&opened.split, &example),
+            example: source.example,
+            feature: source.feature.clone(),
+            from: source.from,
+            tokens: source.len,
+        })
+    };
+    piece.sources.iter().map(source).collect()
 }
 
 fn record(split: &CachedSplit, origin: &Origin) -> Record {

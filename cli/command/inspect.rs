@@ -8,8 +8,8 @@ use arrow::array::{Array, ArrayRef, AsArray as _};
 use arrow::datatypes::{DataType, Int32Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use seqio::{
-    Dataset, DatasetConfig, ExampleRow, ExampleStore, InMemoryExamples, OrderKind, ReadChunk, Split,
-    SplitReader, Step, Task,
+    Dataset, DatasetConfig, ExampleRow, ExampleStore, FeatureLengths, InMemoryExamples, ItemSteps, OrderKind,
+    ReadChunk, Split, SplitReader, Step, Task,
 };
 use seqio_cache::CachedSplit;
 use serde_json::{Map, Value, json};
@@ -65,11 +65,18 @@ fn inspect(
     let edits = match args.stage {
         StageName::Raw | StageName::Model => Default::default(),
         StageName::Task => {
-            let features: Vec<String> = task.features().keys().cloned().collect();
-            let lengths = LengthList::resolve(&args.lengths, &features).map_err(usage)?;
-            task.token_edits(&lengths)?
+            if item_steps(&task, args)?.is_some() {
+                Default::default()
+            } else {
+                task.token_edits(&lengths(&task, args)?)?
+            }
         }
     };
+    if args.stage == StageName::Task
+        && let Some(steps) = item_steps(&task, args)?
+    {
+        return show_items(&task, &steps, &examples, args, out);
+    }
     let mut json = Vec::new();
     for (number, example) in examples.iter().enumerate() {
         let columns = example.columns.iter().map(|(name, column)| {
@@ -97,6 +104,78 @@ fn inspect(
     }
     if examples.is_empty() {
         writeln!(out, "split `{}` has no examples", args.data.split)?;
+    }
+    Ok(())
+}
+
+fn lengths(task: &Task, args: &InspectArgs) -> anyhow::Result<FeatureLengths> {
+    let features: Vec<String> = task.features().keys().cloned().collect();
+    LengthList::resolve(&args.lengths, &features).map_err(usage)
+}
+
+/// The steps below the boundary, if they do more than edit sequences.
+fn item_steps(task: &Task, args: &InspectArgs) -> anyhow::Result<Option<ItemSteps>> {
+    Ok(task.item_steps(&lengths(task, args)?)?)
+}
+
+/// What the steps below the boundary make of the first examples.
+fn show_items(
+    task: &Task,
+    steps: &ItemSteps,
+    examples: &[Shown],
+    args: &InspectArgs,
+    out: &mut Out,
+) -> anyhow::Result<()> {
+    let mut store = InMemoryExamples::new(steps.stored().iter().cloned());
+    for example in examples {
+        let tokens = steps.stored().iter().map(|feature| {
+            let column = example.columns.iter().find(|(name, _)| name == feature);
+            match column.map(|(name, column)| column_of(name, column, &[], task)).transpose()? {
+                Some(ShownColumn { content: Content::Tokens(ids), .. }) => Ok(ids),
+                _ => Ok(Vec::new()),
+            }
+        });
+        let tokens = tokens.collect::<anyhow::Result<Vec<Vec<i32>>>>()?;
+        store.push(example.row.clone(), &tokens.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+    let items = steps.carry_out(&store, 0, task.name(), 0)?;
+    let merged = steps.steps().iter().filter(|step| step.step.merges() > examples.len());
+    for step in merged {
+        let (merges, shown) = (step.step.merges(), examples.len());
+        out.notes().note(format!(
+            "`{}` merges {merges} examples at a time; these items are made of the first {shown}: `-n {merges}` shows all of a group",
+            step.name
+        ));
+    }
+    let mut json = Vec::new();
+    for (number, item) in items.iter().enumerate() {
+        let places: Vec<&str> = item
+            .examples
+            .iter()
+            .filter_map(|example| Some(examples.get(usize::try_from(*example).ok()?)?.place.as_str()))
+            .collect();
+        let columns = item
+            .sequences
+            .iter()
+            .map(|(name, ids)| ShownColumn { name: name.clone(), content: Content::Tokens(ids.clone()) });
+        let columns: Vec<ShownColumn> = columns.collect();
+        if args.json.wanted {
+            json.push(json!({ "places": places, "columns": columns_json(&columns, task) }));
+            continue;
+        }
+        let place = match places.as_slice() {
+            [first, others @ ..] if !others.is_empty() => format!("{first} and {} more", others.len()),
+            places => places.concat(),
+        };
+        writeln!(out, "{}  {place}", out.paint.text(Style::Strong, format!("item {number}")))?;
+        columns.iter().try_for_each(|column| print_column(column, task, args.tokens, out))?;
+        writeln!(out)?;
+    }
+    if args.json.wanted {
+        return out.json(&json);
+    }
+    if items.is_empty() {
+        writeln!(out, "the steps below the cache boundary make no item of these examples")?;
     }
     Ok(())
 }
@@ -306,7 +385,7 @@ fn print_column(column: &ShownColumn, task: &Task, limit: usize, out: &mut Out) 
     Ok(())
 }
 
-fn example_json(example: &Shown, columns: &[ShownColumn], task: &Task) -> Value {
+fn columns_json(columns: &[ShownColumn], task: &Task) -> Value {
     let mut features = Map::new();
     for column in columns {
         let value = match (&column.content, task.features().get(&column.name)) {
@@ -321,11 +400,15 @@ fn example_json(example: &Shown, columns: &[ShownColumn], task: &Task) -> Value 
         };
         features.insert(column.name.clone(), value);
     }
+    Value::Object(features)
+}
+
+fn example_json(example: &Shown, columns: &[ShownColumn], task: &Task) -> Value {
     let mut shown = json!({ "id": format!("{:?}", example.row.id), "place": example.place });
     if let Some(key) = &example.row.key {
         shown["key"] = json!(key.as_ref());
     }
-    shown["columns"] = Value::Object(features);
+    shown["columns"] = columns_json(columns, task);
     shown
 }
 
@@ -350,8 +433,10 @@ fn model(input: &mut Input, args: &InspectArgs, interrupt: &Interrupt, out: &mut
         Input::Source(_, reader) => {
             let wanted =
                 config.lengths.values().map(|length| length.saturating_mul(args.num + 1)).max().unwrap_or(0);
-            let features = converter.task_features().iter().copied();
-            Arc::new(first_examples(reader, features, wanted, interrupt)?)
+            let steps = task.item_steps(&config.lengths)?;
+            let read: Vec<String> = converter.task_features().iter().map(|name| (*name).to_owned()).collect();
+            let features = steps.as_ref().map_or(read.as_slice(), ItemSteps::stored);
+            Arc::new(first_examples(reader, features.iter().map(String::as_str), wanted, interrupt)?)
         }
     };
     if store.num_examples() == 0 {

@@ -80,7 +80,7 @@ pub use crate::explain::{
 pub use crate::feature::{Feature, FeatureLengths, Features};
 pub use crate::fingerprint::{Fingerprint, NotAFingerprint, canonical_json};
 pub use crate::item::{
-    DEFAULT_GROUP, Draws, Item, ItemStep, ItemSteps, NamedItemStep, Rope, StoredSpan, TokenOp,
+    DEFAULT_GROUP, Draws, Item, ItemStep, ItemSteps, MadeItem, NamedItemStep, Rope, StoredSpan, TokenOp,
 };
 pub use crate::key::{KeyValue, WrittenKey};
 pub use crate::locate::{Place, TomlDocument};

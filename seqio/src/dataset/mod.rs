@@ -22,6 +22,8 @@ mod permutation;
 mod plan;
 #[cfg(test)]
 mod promise;
+#[cfg(test)]
+mod promise_items;
 mod row_places;
 mod state;
 mod store;

@@ -129,6 +129,9 @@ pub struct Stage {
     pub columns: Vec<Column>,
     /// What a step below the boundary does to each feature.
     pub edits: BTreeMap<String, Vec<TokenEdit>>,
+    /// What a step below the boundary does that is more than an edit, or what it lacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub does: Option<String>,
     /// Whether it compares all examples of a split, which is read once more for it.
     pub whole_split: bool,
     /// Features whose length the step would need, but neither the task nor the run gives.
@@ -228,6 +231,7 @@ fn stages(task: &Task, lengths: &FeatureLengths) -> Vec<Stage> {
             place: if below { StagePlace::Below } else { StagePlace::Above },
             columns: schema.map(|schema| columns(schema)).unwrap_or_default(),
             edits,
+            does: task.item_words(index, lengths).filter(|_| below),
             whole_split: whole_split.contains(&(index + 1)),
             lengths_missing,
         });
@@ -247,6 +251,7 @@ fn boundary_stage(task: &Task) -> Stage {
         place: StagePlace::Cache,
         columns: columns(task.cached_schema()),
         edits: BTreeMap::new(),
+        does: None,
         whole_split: false,
         lengths_missing: Vec::new(),
     }

@@ -135,6 +135,9 @@ impl Explanation {
             }
             StagePlace::Below => {
                 write_op(f, &number, stage, width)?;
+                if let Some(does) = &stage.does {
+                    return writeln!(f, "      {does}");
+                }
                 for (feature, edits) in &stage.edits {
                     writeln!(
                         f,

@@ -25,6 +25,10 @@ pub(super) fn warnings(task: &Task, explanation: &Explanation) -> Vec<String> {
         }
     }
     for stage in &explanation.stages {
+        if stage.does.is_some() {
+            // It says itself what it lacks.
+            continue;
+        }
         if let (Some(number), false) = (stage.number, stage.lengths_missing.is_empty()) {
             warnings.push(format!(
                 "step {number} (`{}`) cuts nothing of {} unless a run gives a length: `--lengths {}=2048`",

@@ -21,4 +21,4 @@ pub use self::rope::{Rope, StoredSpan, TokenOp};
 pub(crate) use self::step::EditStep;
 pub use self::step::{Draws, ItemStep};
 pub(crate) use self::steps::Drawing;
-pub use self::steps::{DEFAULT_GROUP, ItemSteps, NamedItemStep};
+pub use self::steps::{DEFAULT_GROUP, ItemSteps, MadeItem, NamedItemStep};

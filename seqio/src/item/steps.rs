@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::convert::DEFAULT_WINDOW;
 use crate::dataset::{ExampleStore, StoreError};
 use crate::item::{Draws, Item, ItemStep, Rope, StoredSpan};
 use crate::rng::Key;
@@ -32,6 +33,16 @@ pub struct ItemSteps {
     steps: Vec<NamedItemStep>,
     stored: Vec<String>,
     features: Vec<String>,
+    window: u64,
+}
+
+/// An item with its tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeItem {
+    /// The examples that it is made of, sorted.
+    pub examples: Vec<u64>,
+    /// Its sequences by feature.
+    pub sequences: Vec<(String, Vec<i32>)>,
 }
 
 impl PartialEq for ItemSteps {
@@ -51,7 +62,17 @@ pub(crate) struct Drawing<'a> {
 impl ItemSteps {
     /// Steps in order. They read the features `stored`, and `features` come out of them; both are sorted by name.
     pub fn new(steps: Vec<NamedItemStep>, stored: Vec<String>, features: Vec<String>) -> Self {
-        Self { steps, stored, features }
+        Self { steps, stored, features, window: DEFAULT_WINDOW }
+    }
+
+    /// Shuffles so many items together instead of [`DEFAULT_WINDOW`]; at least one.
+    pub fn with_window(self, window: u64) -> Self {
+        Self { window: window.max(1), ..self }
+    }
+
+    /// Items of an epoch that are shuffled together.
+    pub fn window(&self) -> u64 {
+        self.window
     }
 
     /// The features of the examples that go in.
@@ -81,7 +102,35 @@ impl ItemSteps {
     /// Everything that decides what comes out.
     pub fn words(&self) -> String {
         let steps: Vec<&str> = self.steps.iter().map(|step| step.words.as_str()).collect();
-        format!("{}; groups of {}", steps.join("; "), self.group())
+        format!("{}; groups of {}, items shuffled {} at a time", steps.join("; "), self.group(), self.window)
+    }
+
+    /// What the steps make of all examples of a store, in its order: for showing a few.
+    pub fn carry_out(
+        &self,
+        store: &dyn ExampleStore,
+        seed: u64,
+        task: &str,
+        epoch: u64,
+    ) -> Result<Vec<MadeItem>, StoreError> {
+        let examples: Vec<u64> = (0..store.num_examples()).collect();
+        let mut made = Vec::new();
+        for group in examples.chunks(self.group()) {
+            for item in self.plan(store, group, Drawing { seed, task, epoch })? {
+                let tokens = |feature: &String| {
+                    let rope = item.sequence(feature)?;
+                    Some(rope.to_vec(store).map(|tokens| (feature.clone(), tokens)))
+                };
+                let sequences = self.features.iter().filter_map(tokens).collect::<Result<_, _>>()?;
+                let mut examples: Vec<u64> = item.sources().iter().map(|span| span.example).collect();
+                examples.dedup();
+                if examples.is_empty() {
+                    examples.push(item.example());
+                }
+                made.push(MadeItem { examples, sequences });
+            }
+        }
+        Ok(made)
     }
 
     /// The items that a group of examples gives, in order.

@@ -326,6 +326,13 @@ impl Task {
         (self.features.keys().filter_map(edits).collect(), missing)
     }
 
+    /// What the step at `index` does to items, or what it lacks; `None` if it only edits.
+    pub(crate) fn item_words(&self, index: usize, lengths: &FeatureLengths) -> Option<String> {
+        let placed = self.below.iter().find(|placed| placed.index == index)?;
+        let step = placed.step.item_step(&self.run_context(lengths))?;
+        Some(step.map_or_else(|error| error.to_string(), |step| step.in_words()))
+    }
+
     /// Whether a step, above or below, ends `feature` with an id of its own.
     pub(crate) fn appends_eos(&self, feature: &str) -> bool {
         let appends = |edit: &TokenEdit| matches!(edit, TokenEdit::Append { .. });

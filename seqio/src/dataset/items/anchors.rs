@@ -54,6 +54,8 @@ pub(crate) struct Anchors {
     known: BTreeMap<u64, (Anchor, Option<u64>)>,
     /// Items in the whole stream, once that is known.
     pub(crate) end: Option<u64>,
+    /// Epochs without an item, one after the other, up to the last one counted.
+    pub(crate) empty_epochs: u64,
 }
 
 /// What is known of a position.
@@ -69,7 +71,7 @@ pub(crate) enum Found {
 
 impl Anchors {
     pub(crate) fn new(size: u64) -> Self {
-        let mut anchors = Self { size, known: BTreeMap::new(), end: None };
+        let mut anchors = Self { size, known: BTreeMap::new(), end: None, empty_epochs: 0 };
         anchors.insert(Anchor::epoch(0, 0));
         anchors
     }

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::convert::DEFAULT_WINDOW;
 use crate::dataset::error::DatasetError;
 use crate::dataset::items::anchors::{Anchor, Anchors, Counted, Found};
 use crate::dataset::items::store::{HeldItem, PlannedItems};
@@ -29,8 +28,8 @@ const LAST_COUNT: u64 = 4096;
 /// Planned windows that are kept: neighbours are wanted soon.
 const KEPT: usize = 4;
 
-/// Items of an epoch that are shuffled together.
-const ITEM_WINDOW: u64 = DEFAULT_WINDOW;
+/// Steps that drop at random may leave an epoch without an item, but not so many in a row.
+pub(crate) const MOST_EMPTY_EPOCHS: u64 = 1000;
 
 /// All items of a stored split.
 #[derive(Debug)]
@@ -40,6 +39,8 @@ pub(crate) struct GroupedItems {
     store: Arc<dyn ExampleStore>,
     num_examples: u64,
     group: u64,
+    /// Items of an epoch that are shuffled together.
+    window: u64,
     anchors: Mutex<Anchors>,
     kept: Mutex<VecDeque<(Anchor, Arc<PlannedItems>)>>,
 }
@@ -48,8 +49,9 @@ impl GroupedItems {
     pub(crate) fn new(stream: Arc<Stream>, steps: ItemSteps, store: Arc<dyn ExampleStore>) -> Self {
         let group = steps.group() as u64;
         let num_examples = store.num_examples();
-        let anchors = Mutex::new(Anchors::new(ITEM_WINDOW));
-        Self { stream, steps, store, num_examples, group, anchors, kept: Mutex::default() }
+        let window = steps.window();
+        let anchors = Mutex::new(Anchors::new(window));
+        Self { stream, steps, store, num_examples, group, window, anchors, kept: Mutex::default() }
     }
 
     fn anchors(&self) -> MutexGuard<'_, Anchors> {
@@ -84,7 +86,7 @@ impl GroupedItems {
     pub(crate) fn anchor_at(&self, position: u64) -> Option<Anchor> {
         match self.anchors().find(position) {
             Found::In(counted) => Some(counted.anchor),
-            Found::From(anchor) => Some(anchor).filter(|anchor| anchor.position(ITEM_WINDOW) <= position),
+            Found::From(anchor) => Some(anchor).filter(|anchor| anchor.position(self.window) <= position),
             Found::After => None,
         }
     }
@@ -118,12 +120,12 @@ impl GroupedItems {
         let Some(counted) = self.counted(last, true)? else { return Ok(0.0) };
         let base = counted.anchor.base;
         // The epoch's end is where the next one begins.
-        let mut position = counted.anchor.position(ITEM_WINDOW) + counted.items;
+        let mut position = counted.anchor.position(self.window) + counted.items;
         while let Some(next) = self.counted(position, true)? {
             if next.anchor.epoch != counted.anchor.epoch {
                 break;
             }
-            position = next.anchor.position(ITEM_WINDOW) + next.items;
+            position = next.anchor.position(self.window) + next.items;
         }
         Ok(counted.anchor.epoch as f64 + (items - base) as f64 / (position - base) as f64)
     }
@@ -134,7 +136,7 @@ impl GroupedItems {
         let mut position = positions.start;
         while position < positions.end {
             let Some((counted, planned)) = self.planned(position)? else { break };
-            let from = position - counted.anchor.position(ITEM_WINDOW);
+            let from = position - counted.anchor.position(self.window);
             let to = counted.items.min(from + positions.end - position);
             held.extend((from..to).map(|at| HeldItem {
                 planned: Arc::clone(&planned),
@@ -166,7 +168,7 @@ impl GroupedItems {
         // Windows are gone through from the first: their beginnings are counted anyhow to know the positions.
         while let Some(counted) = self.counted(position, true)? {
             let Anchor { epoch: at, group: first, .. } = counted.anchor;
-            let start = counted.anchor.position(ITEM_WINDOW);
+            let start = counted.anchor.position(self.window);
             let next = self.counted(start + counted.items, true)?;
             if (at, first) > (epoch, group) {
                 break;
@@ -197,7 +199,7 @@ impl GroupedItems {
                 Found::After => return Ok(None),
                 Found::In(counted) => return Ok(Some((counted, self.plan_window(counted.anchor)?.0))),
                 // The next window: planning it counts it.
-                Found::From(anchor) if position - anchor.position(ITEM_WINDOW) < ITEM_WINDOW => {
+                Found::From(anchor) if position - anchor.position(self.window) < self.window => {
                     self.plan_window(anchor).map(drop)?;
                 }
                 Found::From(anchor) => self.count_on(anchor, position, false)?,
@@ -213,7 +215,7 @@ impl GroupedItems {
         }
         let order = self.order(anchor.epoch);
         let mut walk = Walk::new(self, anchor);
-        let mut items: Vec<Item> = Vec::with_capacity(ITEM_WINDOW as usize);
+        let mut items: Vec<Item> = Vec::with_capacity(self.window as usize);
         let mut skip = anchor.skip as usize;
         let mut examples = vec![0; self.group as usize];
         while walk.anchor == anchor && walk.group < self.num_groups() {
@@ -222,7 +224,7 @@ impl GroupedItems {
             items.extend(planned.into_iter().skip(skip));
             skip = 0;
         }
-        items.truncate(ITEM_WINDOW as usize);
+        items.truncate(self.window as usize);
         if walk.anchor == anchor {
             walk.end_epoch(&mut self.anchors())?;
         }
@@ -258,7 +260,7 @@ impl GroupedItems {
             if to == self.num_groups() && !walk.end_epoch(&mut anchors)? {
                 return Ok(());
             }
-            if walk.anchor.position(ITEM_WINDOW) > position {
+            if walk.anchor.position(self.window) > position {
                 return Ok(());
             }
             if parallel {
@@ -311,15 +313,16 @@ impl<'a> Walk<'a> {
 
     /// The next group has `count` items.
     fn add(&mut self, count: u64, anchors: &mut Anchors) {
+        let window = self.items.window;
         self.have += count - self.skip;
         (self.skip, self.group) = (0, self.group + 1);
-        while self.have >= ITEM_WINDOW {
-            self.have -= ITEM_WINDOW;
+        while self.have >= window {
+            self.have -= window;
             let (group, skip) = match self.have {
                 0 => (self.group, 0),
                 left => (self.group - 1, count - left),
             };
-            anchors.count(&self.anchor, ITEM_WINDOW);
+            anchors.count(&self.anchor, window);
             self.anchor = Anchor { window: self.anchor.window + 1, group, skip, ..self.anchor };
             anchors.insert(self.anchor);
         }
@@ -327,16 +330,18 @@ impl<'a> Walk<'a> {
 
     /// There is no next group. Says whether there is another epoch.
     fn end_epoch(&mut self, anchors: &mut Anchors) -> Result<bool, DatasetError> {
-        let stream = &self.items.stream;
-        let position = self.anchor.position(ITEM_WINDOW) + self.have;
-        if position == self.anchor.base {
-            return Err(stream.empty(format!("items in epoch {}", self.anchor.epoch)));
-        }
+        let GroupedItems { stream, window, .. } = self.items;
+        let position = self.anchor.position(*window) + self.have;
+        let is_empty = position == self.anchor.base;
+        anchors.empty_epochs = if is_empty { anchors.empty_epochs + 1 } else { 0 };
         if self.have > 0 {
             anchors.count(&self.anchor, self.have);
         }
         let epoch = self.anchor.epoch + 1;
         let ends = stream.config.epochs.is_some_and(|epochs| epoch >= epochs);
+        if anchors.empty_epochs > MOST_EMPTY_EPOCHS || ends && position == 0 {
+            return Err(stream.empty("items: the steps below the cache boundary drop all examples"));
+        }
         if ends {
             anchors.end = Some(position);
         } else {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::dataset::error::DatasetError;
+use crate::dataset::items::grouped::MOST_EMPTY_EPOCHS;
 use crate::dataset::items::store::{HeldItem, ItemStore, PlannedItems};
 use crate::dataset::store::ExampleStore;
 use crate::dataset::stream::Stream;
@@ -21,12 +22,23 @@ pub(crate) struct ItemReader {
     epoch: u64,
     groups: u64,
     items: u64,
+    /// Epochs without an item, one after the other.
+    empty_epochs: u64,
     ended: bool,
 }
 
 impl ItemReader {
     pub(crate) fn new(steps: ItemSteps) -> Self {
-        Self { steps, position: 0, held: VecDeque::new(), epoch: 0, groups: 0, items: 0, ended: false }
+        Self {
+            steps,
+            position: 0,
+            held: VecDeque::new(),
+            epoch: 0,
+            groups: 0,
+            items: 0,
+            empty_epochs: 0,
+            ended: false,
+        }
     }
 
     /// The items of window number `index`, which must not lie before the last one read; `None` after the end.
@@ -62,8 +74,10 @@ impl ItemReader {
         let group = reader.read_group(self.steps.group() as u64)?;
         let next = group.as_ref().map(|(epoch, _)| *epoch);
         if next != Some(self.epoch) {
-            if self.items == 0 {
-                return Err(stream.empty(format!("items in epoch {}", self.epoch)));
+            self.empty_epochs = if self.items == 0 { self.empty_epochs + 1 } else { 0 };
+            let nothing = next.is_none() && self.position == 0 && self.held.is_empty();
+            if self.empty_epochs > MOST_EMPTY_EPOCHS || nothing {
+                return Err(stream.empty("items: the steps below the cache boundary drop all examples"));
             }
             (self.epoch, self.groups, self.items) = (next.unwrap_or_default(), 0, 0);
         }
