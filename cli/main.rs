@@ -68,6 +68,8 @@ fn quiet_caught_panics() {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "sql")]
+    seqio_datafusion::install();
     quiet_caught_panics();
     let arguments = match parse() {
         Ok(arguments) => arguments,

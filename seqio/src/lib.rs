@@ -27,6 +27,10 @@
 //! assert_eq!(again, batches[1..], "any step can be visited");
 //! # Ok::<(), seqio::DatasetError>(())
 //! ```
+//!
+//! With the feature `sql` tasks may say SQL: sources of queries, filters, computed columns; and there is `Query`. What runs
+//! it is an engine that the program installs before: `seqio_datafusion::install()`, first thing in `main`. Without one SQL
+//! is an error that says so.
 
 mod base64;
 mod batch;

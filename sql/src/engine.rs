@@ -1,80 +1,148 @@
-//! The SQL engine: one query over some tables, planned and run to its end on the thread that calls.
+//! The engine of a program: what it can do, and the one that is installed.
 //!
 //! ```text
-//! Engine { tables: {docs, meta}, … } . run("SELECT …")   ->   batches of at most 512 rows, as they come
+//! main     install(&DataFusion)
+//! later    installed()?.run(&database, "SELECT …", rules, join, &mut take)   ->   batches, as they come
+//! without  installed()   ->   this program has no SQL engine: …
 //! ```
-//!
-//! - **Partitions and batches of a constant number and size**: the machine does not decide how a query is run. It is one
-//!   partition, and two where joins are sorted, which nothing does that depends on an order.
-//! - **Memory is bounded**; what does not fit is spilled. What cannot be spilled, as one side of a hash join, is an error
-//!   of its own kind, so that a caller can try again by sorting.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::error::Error;
+use std::fmt;
+use std::sync::OnceLock;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, Schema};
 
+use crate::database::{Checked, Database, Join, Rules};
 use crate::error::SqlError;
-use crate::review::{Reviewed, Rules};
-use crate::session::Session;
-use crate::stop::Stop;
-use crate::table::Table;
+use crate::mistake::Mistake;
 
-/// Tables, and what queries over them may take of the machine. Nothing but the tables shows in rows.
-#[derive(Clone, Debug)]
-pub struct Engine {
-    /// Tables by name.
-    pub tables: BTreeMap<String, Arc<dyn Table>>,
-    /// Bytes that operators may take.
-    pub memory_bytes: u64,
-    /// Folder for what does not fit; that of the system if none is named.
-    pub temporary: Option<PathBuf>,
-    /// Ends a query early.
-    pub stop: Stop,
-}
+/// What plans and runs SQL, to its end on the thread that calls.
+///
+/// Laws: rows follow from the tables and the query alone, not from the machine, the memory or the way of joining; memory
+/// is bounded by what a [`Database`] allows. What cannot be spilled, as one side of a hash join, is an error of its own
+/// kind ([`SqlError::Memory`]), so that a caller can try again by sorting.
+pub trait SqlEngine: Send + Sync {
+    /// The names of the tables that a query reads, sorted.
+    fn tables_of(&self, sql: &str) -> Result<Vec<String>, SqlError>;
 
-/// How tables are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Join {
-    /// One side is held in memory: fast.
-    Hashed,
-    /// Both are sorted, and spilled where they have to be: slower, in any memory.
-    Sorted,
-}
-
-/// What is known of a query before it runs.
-#[derive(Clone, Debug)]
-pub struct Checked {
-    /// The columns of its rows, as the engine has them.
-    pub schema: SchemaRef,
-    /// The tables that it reads, sorted.
-    pub tables: Vec<String>,
-    /// Whether nothing may be spilled while it runs.
-    pub is_order_sensitive: bool,
-}
-
-impl Engine {
     /// Sees that a query can be run, without a look at any row.
-    pub fn check(&self, sql: &str, rules: Rules) -> Result<Checked, SqlError> {
-        let session = Session::new(self, Join::Hashed)?;
-        let (Reviewed { plan, is_order_sensitive }, tables) = session.plan(sql, rules)?;
-        let schema = Arc::new(plan.schema().as_arrow().clone());
-        // Optimizing finds mistakes that planning lets pass, as constants that overflow.
-        session.optimize(&plan)?;
-        Ok(Checked { schema, tables, is_order_sensitive })
-    }
+    fn check(&self, database: &Database, sql: &str, rules: Rules) -> Result<Checked, SqlError>;
 
     /// Runs a query, giving its rows to `take` batch after batch until that answers false. They come in no particular
     /// order unless the query asks for one.
-    pub fn run(
+    fn run(
         &self,
+        database: &Database,
         sql: &str,
         rules: Rules,
         join: Join,
         take: &mut dyn FnMut(RecordBatch) -> bool,
-    ) -> Result<(), SqlError> {
-        Session::new(self, join)?.run(sql, rules, take)
+    ) -> Result<(), SqlError>;
+
+    /// Reads an expression and checks it against columns. `AS name` at its end gives it a name.
+    fn parse(&self, text: &str, columns: &Schema) -> Result<Box<dyn SqlExpression>, Mistake>;
+}
+
+/// An expression that fits the columns it was checked against.
+///
+/// Law: the value for a row depends on that row alone, however rows are cut into chunks. Whether there is one need not: a
+/// chunk may fail by one row that a guard has decided already. An error counts only if a row makes it by itself.
+pub trait SqlExpression: fmt::Debug + Send + Sync {
+    /// The type of its values: strings are `Utf8`, lists `List`.
+    fn data_type(&self) -> &DataType;
+
+    /// Its name, if it has one.
+    fn name(&self) -> Option<&str>;
+
+    /// Its value for each row of a chunk that has the columns it was checked against; or why there is none for some row,
+    /// as part of a sentence.
+    fn evaluate(&self, chunk: &RecordBatch) -> Result<ArrayRef, String>;
+}
+
+static INSTALLED: OnceLock<&'static dyn SqlEngine> = OnceLock::new();
+
+/// Makes this the engine of the program. The first one stays: what is installed later changes nothing.
+pub fn install(engine: &'static dyn SqlEngine) {
+    let _ = INSTALLED.set(engine);
+}
+
+/// The engine of the program.
+pub fn installed() -> Result<&'static dyn SqlEngine, NoEngine> {
+    INSTALLED.get().copied().ok_or(NoEngine)
+}
+
+/// SQL in a program that has installed nothing to run it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoEngine;
+
+impl fmt::Display for NoEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "this program has no SQL engine: it has to install one first, as `seqio_datafusion::install()` does",
+        )
+    }
+}
+
+impl Error for NoEngine {}
+
+impl From<NoEngine> for SqlError {
+    fn from(none: NoEngine) -> Self {
+        Self::Run(none.to_string())
+    }
+}
+
+impl From<NoEngine> for Mistake {
+    fn from(none: NoEngine) -> Self {
+        Self::Other(none.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Refuses everything by its name.
+    struct Named(&'static str);
+
+    impl SqlEngine for Named {
+        fn tables_of(&self, _: &str) -> Result<Vec<String>, SqlError> {
+            Err(SqlError::query(self.0))
+        }
+
+        fn check(&self, _: &Database, _: &str, _: Rules) -> Result<Checked, SqlError> {
+            Err(SqlError::query(self.0))
+        }
+
+        fn run(
+            &self,
+            _: &Database,
+            _: &str,
+            _: Rules,
+            _: Join,
+            _: &mut dyn FnMut(RecordBatch) -> bool,
+        ) -> Result<(), SqlError> {
+            Err(SqlError::query(self.0))
+        }
+
+        fn parse(&self, _: &str, _: &Schema) -> Result<Box<dyn SqlExpression>, Mistake> {
+            Err(Mistake::Other(self.0.to_owned()))
+        }
+    }
+
+    fn who_answers() -> Mistake {
+        let parsed =
+            installed().map_err(Mistake::from).and_then(|engine| engine.parse("1", &Schema::empty()));
+        parsed.expect_err("no engine of this test parses anything")
+    }
+
+    #[test]
+    fn there_is_none_until_one_is_installed_and_the_first_stays() {
+        let none = "this program has no SQL engine: it has to install one first, as `seqio_datafusion::install()` does";
+        assert_eq!(who_answers(), Mistake::Other(none.to_owned()));
+        for engine in [&Named("first"), &Named("first"), &Named("second")] {
+            install(engine);
+            assert_eq!(who_answers(), Mistake::Other("first".to_owned()));
+        }
     }
 }

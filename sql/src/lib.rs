@@ -1,4 +1,5 @@
-//! SQL over tables and columns, by DataFusion, nothing of which shows outside of this crate.
+//! SQL over tables and columns: what is asked of an engine, and what it answers. The engine itself is another crate, which
+//! a program installs.
 //!
 //! ```text
 //! tables (rows by columns) + "SELECT d.text FROM docs d JOIN meta m ON d.id = m.id"   ->   rows, as they come
@@ -6,40 +7,33 @@
 //! rows, as they come       + key                                                      ->   rows in the order of the key
 //! ```
 //!
-//! The crate knows neither tasks nor files: it is what takes DataFusion's generic code to compile, apart from the rest.
+//! The crate knows neither tasks nor files, and no engine: an engine takes long to compile, and nothing but the program
+//! should wait for that.
 //!
-//! - **The engine recurses over what a person wrote.** Whoever calls [`Engine`], [`tables_of`] or [`Expression::parse`]
-//!   does so on a thread with a stack of [`STACK_BYTES`].
+//! - **An engine recurses over what a person wrote.** Whoever asks an [`SqlEngine`] does so on a thread with a stack of
+//!   [`STACK_BYTES`].
 //! - **It may panic**, as on a value too large for memory; whoever calls catches that.
 //! - **What a person got wrong is told in parts** ([`Mistake`]), so that the words, and the name that was perhaps meant,
 //!   are those of whoever tells it.
 
-mod disk;
+mod database;
 mod engine;
 mod error;
-mod expression;
-mod memory;
 mod mistake;
-mod order;
-mod review;
-mod scan;
-mod session;
+mod run_file;
 mod sort;
-mod statement;
 mod stop;
 mod table;
 mod words;
 
-pub use self::engine::{Checked, Engine, Join};
+pub use self::database::{Checked, Database, Join, Rules};
+pub use self::engine::{NoEngine, SqlEngine, SqlExpression, install, installed};
 pub use self::error::SqlError;
-pub use self::expression::Expression;
 pub use self::mistake::{ColumnName, Mistake};
-pub use self::review::Rules;
 pub use self::sort::{KeySorter, NextRow, SortedRow, SortedRows, gather};
-pub use self::statement::tables_of;
 pub use self::stop::Stop;
 pub use self::table::{Table, TableError, TableRows};
-pub use self::words::arrow_in_words;
+pub use self::words::{arrow_in_words, sentence};
 
-/// The stack that the engine may need. It is taken as it is used.
+/// The stack that an engine may need. It is taken as it is used.
 pub const STACK_BYTES: usize = 512 << 20;

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -21,11 +21,9 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use arrow::row::{RowConverter, Rows, SortField};
-use datafusion::execution::disk_manager::DiskManager;
-use datafusion::execution::spill_file::SpillFile;
 
-use crate::disk::disk;
 use crate::error::SqlError;
+use crate::run_file::RunFile;
 
 /// Runs merged at a time.
 const MOST_RUNS: usize = 64;
@@ -36,15 +34,12 @@ const RUN_BATCH_ROWS: usize = 1024;
 /// With less than this a run is not worth its file.
 const LEAST_MEMORY_BYTES: u64 = 8 << 20;
 
-/// A sorted run on disk, deleted when nobody holds it any more.
-type RunFile = Arc<dyn SpillFile>;
-
 /// Takes batches in any order.
 pub struct KeySorter {
     schema: SchemaRef,
     keys: Arc<Keys>,
     memory: u64,
-    disk: Arc<DiskManager>,
+    temporary: Option<PathBuf>,
     held: Vec<Batch>,
     held_bytes: u64,
     runs: Vec<RunFile>,
@@ -112,7 +107,7 @@ impl KeySorter {
             schema: Arc::clone(schema),
             keys: Arc::new(Keys { converter: RowConverter::new(fields).map_err(arrow_error)?, places: key }),
             memory: memory.max(LEAST_MEMORY_BYTES),
-            disk: Arc::new(disk(temporary).build().map_err(SqlError::of_engine)?),
+            temporary,
             held: Vec::new(),
             held_bytes: 0,
             runs: Vec::new(),
@@ -164,11 +159,10 @@ impl KeySorter {
     }
 
     fn write(&self, rows: impl Iterator<Item = Result<SortedRow, SqlError>>) -> Result<RunFile, SqlError> {
-        let run = self.disk.create_tmp_file("sorted rows").map_err(SqlError::of_engine)?;
-        let file = File::create(path(&run)).map_err(|error| cannot_write(&run, &error))?;
+        let (run, file) = RunFile::create(self.temporary.as_deref())?;
         let file = std::io::BufWriter::new(file);
         let failed = |error: ArrowError| match error {
-            ArrowError::IoError(_, error) => cannot_write(&run, &error),
+            ArrowError::IoError(_, error) => run.cannot_write(&error),
             other => arrow_error(other),
         };
         let mut writer = StreamWriter::try_new(file, &self.schema).map_err(failed)?;
@@ -310,8 +304,7 @@ impl Merge {
     fn new(keys: Arc<Keys>, files: Vec<RunFile>) -> Result<Self, SqlError> {
         let mut merge = Self { keys, runs: Vec::new(), heap: BinaryHeap::new(), failed: None };
         for file in files {
-            let opened = File::open(path(&file)).map_err(|error| cannot_read(&file, &error))?;
-            let batches = StreamReader::try_new(BufReader::new(opened), None).map_err(arrow_error)?;
+            let batches = StreamReader::try_new(BufReader::new(file.open()?), None).map_err(arrow_error)?;
             merge.runs.push(Run { batches, _file: file });
             merge.refill(merge.runs.len() - 1)?;
         }
@@ -351,21 +344,8 @@ impl Iterator for Merge {
     }
 }
 
-/// Where a run is; the manager of these files keeps them on disk.
-fn path(run: &RunFile) -> &Path {
-    run.path().unwrap_or(Path::new(""))
-}
-
 fn arrow_error(error: ArrowError) -> SqlError {
     SqlError::Run(format!("rows cannot be sorted: {error}"))
-}
-
-fn cannot_write(run: &RunFile, error: &std::io::Error) -> SqlError {
-    SqlError::Run(format!("cannot write the temporary file {}: {error}", path(run).display()))
-}
-
-fn cannot_read(run: &RunFile, error: &std::io::Error) -> SqlError {
-    SqlError::Run(format!("cannot read the temporary file {}: {error}", path(run).display()))
 }
 
 /// Adds the bytes of each row's value: 8 of a number, those of a text, the sum of a list's. A measure of the data alone.

@@ -14,7 +14,8 @@ impl Stop {
         self
     }
 
-    pub(crate) fn is_set(&self) -> bool {
+    /// Whether it is time to end.
+    pub fn is_set(&self) -> bool {
         self.0.iter().any(|flag| flag.load(Ordering::Relaxed))
     }
 }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use arrow::array::RecordBatch;
 use crossbeam_channel::{Receiver, bounded};
-use seqio_sql::{Checked, Join, Rules, SqlError, Stop, Table};
+use seqio_sql::{Checked, Database, Join, NoEngine, Rules, SqlEngine, SqlError, Stop, Table};
 
 use crate::caught::caught;
 use crate::source::ReadBudget;
@@ -19,11 +19,11 @@ use crate::sql::thread::{gave_up, on_large_stack, spawn};
 
 /// Tables, and how to run queries over them.
 #[derive(Clone)]
-pub(super) struct Engine(seqio_sql::Engine);
+pub(super) struct Engine(Database);
 
 impl Engine {
     pub(super) fn new(tables: BTreeMap<String, Arc<dyn Table>>, budget: &ReadBudget) -> Self {
-        Self(seqio_sql::Engine {
+        Self(Database {
             tables,
             memory_bytes: budget.memory_bytes,
             temporary: budget.temporary.clone(),
@@ -33,19 +33,21 @@ impl Engine {
 
     /// Sees that a query can be run, without a look at any row.
     pub(super) fn check(&self, sql: &str, rules: Rules) -> Result<Checked, SqlError> {
-        on_large_stack(|| self.0.check(sql, rules)).unwrap_or_else(|words| Err(SqlError::Run(words)))
+        let engine = installed()?;
+        on_large_stack(|| engine.check(&self.0, sql, rules)).unwrap_or_else(|words| Err(SqlError::Run(words)))
     }
 
     /// Runs a query. Its rows come in no particular order unless it asks for one.
     pub(super) fn run(&self, sql: &str, rules: Rules, join: Join) -> Result<Rows, SqlError> {
+        let engine = installed()?;
         let dropped = Arc::<AtomicBool>::default();
-        let mut engine = self.0.clone();
-        engine.stop = engine.stop.or(&dropped);
+        let mut database = self.0.clone();
+        database.stop = database.stop.or(&dropped);
         let sql = sql.to_owned();
         let (sender, receiver) = bounded(1);
         let work = move || {
             let mut take = |batch| sender.send(Ok(batch)).is_ok();
-            let done = caught(|| engine.run(&sql, rules, join, &mut take));
+            let done = caught(|| engine.run(&database, &sql, rules, join, &mut take));
             if let Err(error) = done.unwrap_or_else(|panic| Err(SqlError::Run(gave_up(&*panic)))) {
                 let _ = sender.send(Err(error));
             }
@@ -55,9 +57,18 @@ impl Engine {
     }
 }
 
+/// The engine that the program has installed.
+pub(super) fn installed() -> Result<&'static dyn SqlEngine, NoEngine> {
+    // Tests of this crate have no `main` that could.
+    #[cfg(test)]
+    seqio_datafusion::install();
+    seqio_sql::installed()
+}
+
 /// The names of the tables that a query reads, sorted.
 pub(super) fn tables_of(sql: &str) -> Result<Vec<String>, SqlError> {
-    on_large_stack(|| seqio_sql::tables_of(sql)).unwrap_or_else(|words| Err(SqlError::Run(words)))
+    let engine = installed()?;
+    on_large_stack(|| engine.tables_of(sql)).unwrap_or_else(|words| Err(SqlError::Run(words)))
 }
 
 /// The rows of a query, batch after batch. After an error there are none.

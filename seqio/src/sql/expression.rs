@@ -16,14 +16,15 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, Schema};
-use seqio_sql::{Mistake, arrow_in_words};
+use seqio_sql::{Mistake, SqlExpression, arrow_in_words};
 
 use crate::caught::caught;
+use crate::sql::engine::installed;
 use crate::sql::thread::{gave_up, on_large_stack};
 
 /// An expression that fits the columns it was checked against.
 #[derive(Debug)]
-pub(crate) struct Expression(seqio_sql::Expression);
+pub(crate) struct Expression(Box<dyn SqlExpression>);
 
 /// The first row on which an expression failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,8 @@ pub(crate) struct RowFailure {
 impl Expression {
     /// Reads an expression and checks it against columns. `AS name` at its end gives it a name.
     pub(crate) fn parse(text: &str, columns: &Schema) -> Result<Self, Mistake> {
-        let parsed = on_large_stack(|| seqio_sql::Expression::parse(text, columns));
+        let engine = installed()?;
+        let parsed = on_large_stack(|| engine.parse(text, columns));
         Ok(Self(parsed.unwrap_or_else(|words| Err(Mistake::Other(words)))?))
     }
 

@@ -1,4 +1,4 @@
-//! SQL over files and examples: what the engine of the crate `seqio-sql` means for sources, steps and queries.
+//! SQL over files and examples: what the engine that a program installs means for sources, steps and queries.
 //!
 //! ```text
 //! tables in files    + "SELECT d.text FROM docs d JOIN meta m ON d.id = m.id" + key   ->   a source

@@ -20,6 +20,13 @@ use crate::sql::engine::{Engine, Rows, tables_of};
 use crate::sql::words::in_words;
 
 /// A SELECT over some tables, checked and ready to run.
+///
+/// The program has to install an engine before, as `seqio_datafusion::install()` does; here there is none:
+///
+/// ```
+/// let error = seqio::Query::table_names("SELECT id FROM docs").unwrap_err();
+/// assert!(error.to_string().starts_with("this program has no SQL engine: "));
+/// ```
 pub struct Query {
     engine: Engine,
     sql: String,

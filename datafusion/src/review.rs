@@ -3,18 +3,10 @@
 use datafusion::common::DataFusionError;
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility, WindowFunctionDefinition};
+use seqio_sql::{Rules, SqlError};
 
-use crate::error::SqlError;
+use crate::error::of_engine;
 use crate::order::settled;
-
-/// What a query may say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rules {
-    /// All that a SELECT can.
-    Any,
-    /// What gives the same set of rows in each run: no chance, no clock, and nothing that the order of rows decides.
-    Reproducible,
-}
 
 /// A plan that may be run.
 pub(crate) struct Reviewed {
@@ -46,7 +38,7 @@ fn refuse_volatile(plan: &LogicalPlan) -> Result<(), SqlError> {
         })?;
         Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
-    walked.map_err(SqlError::of_engine)?;
+    walked.map_err(of_engine)?;
     match refused {
         Some(name) => Err(SqlError::query(format!(
             "`{name}` gives another value in each run, so that rows could not be made again; leave it out or write \
@@ -102,7 +94,7 @@ fn check_nodes(plan: &LogicalPlan) -> Result<(), SqlError> {
         refused = Some(word);
         Ok(TreeNodeRecursion::Stop)
     });
-    walked.map_err(SqlError::of_engine)?;
+    walked.map_err(of_engine)?;
     match refused {
         Some(word) => Err(SqlError::query(format!("a query is one SELECT, and a part of this one {word}"))),
         None => Ok(()),
@@ -122,7 +114,7 @@ fn refuse_placeholders(plan: &LogicalPlan) -> Result<(), SqlError> {
             })
         })
     });
-    walked.map_err(SqlError::of_engine)?;
+    walked.map_err(of_engine)?;
     match found {
         Some(name) => Err(SqlError::query(format!(
             "`{name}` stands for a value that nothing gives; write the value itself"

@@ -1,4 +1,4 @@
-//! Temporary files: where operators and sorts put what does not fit into memory. They go with whoever holds them.
+//! Temporary files: where operators put what does not fit into memory. They go with whoever holds them.
 
 use std::path::PathBuf;
 

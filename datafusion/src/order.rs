@@ -24,8 +24,9 @@ use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprSchemable as _, LogicalPlan, Sort as SortPlan, Window,
     WindowFrameUnits, WindowFunctionDefinition,
 };
+use seqio_sql::SqlError;
 
-use crate::error::SqlError;
+use crate::error::{into_engine, of_engine};
 use crate::review::Reviewed;
 
 /// Aggregates whose value depends on the order of rows.
@@ -55,13 +56,13 @@ pub(crate) fn settled(plan: LogicalPlan) -> Result<Reviewed, SqlError> {
     let mut is_order_sensitive = false;
     let plan = plan
         .transform_up_with_subqueries(|node| settle(node, &mut is_order_sensitive))
-        .map_err(SqlError::of_engine)?
+        .map_err(of_engine)?
         .data;
     Ok(Reviewed { plan, is_order_sensitive })
 }
 
 fn refuse<T>(problem: impl Into<String>) -> EngineResult<T> {
-    Err(SqlError::query(problem).into_engine())
+    Err(into_engine(SqlError::query(problem)))
 }
 
 fn settle(node: LogicalPlan, is_order_sensitive: &mut bool) -> EngineResult<Transformed<LogicalPlan>> {

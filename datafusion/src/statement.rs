@@ -4,8 +4,9 @@ use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
+use seqio_sql::SqlError;
 
-use crate::error::SqlError;
+use crate::error::of_engine;
 
 /// Nested parentheses and subqueries.
 const MAX_NESTING: usize = 100;
@@ -15,8 +16,8 @@ const MAX_QUERY_BYTES: usize = 64 << 10;
 const TABLE_FUNCTIONS: [&str; 2] = ["generate_series", "range"];
 
 /// The names of the tables that a query reads, sorted.
-pub fn tables_of(sql: &str) -> Result<Vec<String>, SqlError> {
-    let (references, _) = resolve_table_references(&one_select(sql)?, false).map_err(SqlError::of_engine)?;
+pub(crate) fn tables_of(sql: &str) -> Result<Vec<String>, SqlError> {
+    let (references, _) = resolve_table_references(&one_select(sql)?, false).map_err(of_engine)?;
     let mut names: Vec<String> = references.iter().map(ToString::to_string).collect();
     names.retain(|name| !TABLE_FUNCTIONS.contains(&name.as_str()));
     names.sort();
@@ -34,8 +35,7 @@ pub(crate) fn one_select(sql: &str) -> Result<Statement, SqlError> {
     }
     let dialect = GenericDialect {};
     let parser = DFParserBuilder::new(sql).with_dialect(&dialect).with_recursion_limit(MAX_NESTING).build();
-    let mut statements =
-        parser.and_then(|mut parser| parser.parse_statements()).map_err(SqlError::of_engine)?;
+    let mut statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(of_engine)?;
     if statements.len() > 1 {
         let number = statements.len();
         return Err(SqlError::query(format!("a query is one SELECT, and here are {number} statements")));

@@ -20,10 +20,9 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use seqio_sql::{SqlError, Stop, Table};
 
-use crate::error::SqlError;
-use crate::stop::Stop;
-use crate::table::Table;
+use crate::error::into_engine;
 
 /// A table as the engine sees it.
 #[derive(Debug)]
@@ -94,12 +93,12 @@ impl PartitionStream for TablePartition {
         {
             Ok(rows) => Box::new(
                 rows.map(move |batch| match stop.is_set() {
-                    true => Err(SqlError::Stopped.into_engine()),
-                    false => batch.map_err(|error| SqlError::Table(error.into()).into_engine()),
+                    true => Err(into_engine(SqlError::Stopped)),
+                    false => batch.map_err(|error| into_engine(SqlError::Table(error.into()))),
                 })
                 .flat_map(move |batch| cut(batch, most_rows)),
             ),
-            Err(error) => Box::new(std::iter::once(Err(SqlError::Table(error.into()).into_engine()))),
+            Err(error) => Box::new(std::iter::once(Err(into_engine(SqlError::Table(error.into()))))),
         };
         let stream = futures::stream::iter(rows);
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream))

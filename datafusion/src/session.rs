@@ -11,16 +11,14 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement;
 use futures::StreamExt as _;
+use seqio_sql::{Database, Join, Mistake, Rules, SqlError, Stop};
 
 use crate::disk::disk;
-use crate::engine::{Engine, Join};
-use crate::error::SqlError;
+use crate::error::of_engine;
 use crate::memory::WatchedPool;
-use crate::mistake::Mistake;
-use crate::review::{Reviewed, Rules, review};
+use crate::review::{Reviewed, review};
 use crate::scan::EngineTable;
 use crate::statement::{one_select, only_place};
-use crate::stop::Stop;
 
 /// Rows that operators hand on at a time. Few, as rows of documents are large.
 const BATCH_ROWS: usize = 512;
@@ -36,14 +34,14 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(engine: &Engine, join: Join) -> Result<Self, SqlError> {
-        let bytes = engine.memory_bytes.max(LEAST_MEMORY_BYTES);
+    pub(crate) fn new(database: &Database, join: Join) -> Result<Self, SqlError> {
+        let bytes = database.memory_bytes.max(LEAST_MEMORY_BYTES);
         let pool = Arc::new(WatchedPool::new(usize::try_from(bytes).unwrap_or(usize::MAX)));
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::clone(&pool) as _)
-            .with_disk_manager_builder(disk(engine.temporary.clone()))
+            .with_disk_manager_builder(disk(database.temporary.clone()))
             .build_arc()
-            .map_err(SqlError::of_engine)?;
+            .map_err(of_engine)?;
         // The engine sorts for joins only where there are several partitions to sort; each sorter keeps some batches.
         let (partitions, most_rows) = match join {
             Join::Hashed => (1, BATCH_ROWS),
@@ -63,27 +61,32 @@ impl Session {
             .with_runtime_env(runtime)
             .with_default_features()
             .build();
-        for (name, table) in &engine.tables {
+        for (name, table) in &database.tables {
             let most_rows = if join == Join::Sorted { most_rows } else { usize::MAX };
-            let table = EngineTable { table: Arc::clone(table), stop: engine.stop.clone(), most_rows };
+            let table = EngineTable { table: Arc::clone(table), stop: database.stop.clone(), most_rows };
             let name = TableReference::bare(name.as_str());
-            let schema = state.schema_for_ref(name.clone()).map_err(SqlError::of_engine)?;
-            schema.register_table(name.table().to_owned(), Arc::new(table)).map_err(SqlError::of_engine)?;
+            let schema = state.schema_for_ref(name.clone()).map_err(of_engine)?;
+            schema.register_table(name.table().to_owned(), Arc::new(table)).map_err(of_engine)?;
         }
-        Ok(Self { state, pool, stop: engine.stop.clone(), tables: engine.tables.keys().cloned().collect() })
+        Ok(Self {
+            state,
+            pool,
+            stop: database.stop.clone(),
+            tables: database.tables.keys().cloned().collect(),
+        })
     }
 
     pub(crate) fn plan(&self, sql: &str, rules: Rules) -> Result<(Reviewed, Vec<String>), SqlError> {
         let statement = one_select(sql)?;
         let tables = self.used_tables(sql, &statement)?;
-        let plan = block_on(self.state.statement_to_plan(statement))?.map_err(SqlError::of_engine)?;
+        let plan = block_on(self.state.statement_to_plan(statement))?.map_err(of_engine)?;
         Ok((review(plan, rules)?, tables))
     }
 
     /// The tables that a query reads. Those that are not declared are refused, with the nearest that is.
     fn used_tables(&self, sql: &str, statement: &Statement) -> Result<Vec<String>, SqlError> {
         let mut used = Vec::new();
-        let references = self.state.resolve_table_references(statement).map_err(SqlError::of_engine)?;
+        let references = self.state.resolve_table_references(statement).map_err(of_engine)?;
         for reference in references {
             let (name, whole) = (reference.table(), reference.to_string());
             if self.tables.contains(&whole) {
@@ -108,7 +111,7 @@ impl Session {
 
     /// Finds what planning lets pass.
     pub(crate) fn optimize(&self, plan: &LogicalPlan) -> Result<(), SqlError> {
-        self.state.optimize(plan).map(drop).map_err(SqlError::of_engine)
+        self.state.optimize(plan).map(drop).map_err(of_engine)
     }
 
     pub(crate) fn run(
@@ -119,10 +122,10 @@ impl Session {
     ) -> Result<(), SqlError> {
         let (Reviewed { plan, is_order_sensitive }, _) = self.plan(sql, rules)?;
         block_on(async {
-            let plan = self.state.create_physical_plan(&plan).await.map_err(SqlError::of_engine)?;
-            let mut rows = execute_stream(plan, self.state.task_ctx()).map_err(SqlError::of_engine)?;
+            let plan = self.state.create_physical_plan(&plan).await.map_err(of_engine)?;
+            let mut rows = execute_stream(plan, self.state.task_ctx()).map_err(of_engine)?;
             while let Some(batch) = rows.next().await {
-                let batch = batch.map_err(SqlError::of_engine)?;
+                let batch = batch.map_err(of_engine)?;
                 if is_order_sensitive && self.pool.has_refused() {
                     return Err(SqlError::Memory {
                         hint: "it sums floats or keeps the order of rows, and would not give the same result \

@@ -26,8 +26,8 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::prelude::SessionConfig;
+use seqio_sql::{Mistake, SqlExpression};
 
-use crate::mistake::Mistake;
 use crate::words::{arrow_in_words, in_words, mistake};
 
 /// Longer texts are no expressions that a person wrote.
@@ -37,7 +37,7 @@ const MAX_DEPTH: usize = 200;
 
 /// An expression that fits the columns it was checked against.
 #[derive(Debug)]
-pub struct Expression {
+pub(crate) struct Expression {
     value: Arc<dyn PhysicalExpr>,
     data_type: DataType,
     name: Option<String>,
@@ -45,7 +45,7 @@ pub struct Expression {
 
 impl Expression {
     /// Reads an expression and checks it against columns. `AS name` at its end gives it a name.
-    pub fn parse(text: &str, columns: &Schema) -> Result<Self, Mistake> {
+    pub(crate) fn parse(text: &str, columns: &Schema) -> Result<Self, Mistake> {
         if text.len() > MAX_TEXT_BYTES {
             return Err(Mistake::Other(format!(
                 "it has {} bytes, and {MAX_TEXT_BYTES} are allowed",
@@ -54,20 +54,18 @@ impl Expression {
         }
         plan(text, columns)
     }
+}
 
-    /// The type of its values: strings are `Utf8`, lists `List`.
-    pub fn data_type(&self) -> &DataType {
+impl SqlExpression for Expression {
+    fn data_type(&self) -> &DataType {
         &self.data_type
     }
 
-    /// Its name, if it has one.
-    pub fn name(&self) -> Option<&str> {
+    fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Its value for each row of a chunk that has the columns it was checked against; or why there is none for some row,
-    /// as part of a sentence.
-    pub fn evaluate(&self, chunk: &RecordBatch) -> Result<ArrayRef, String> {
+    fn evaluate(&self, chunk: &RecordBatch) -> Result<ArrayRef, String> {
         let values = self.value.evaluate(chunk).map_err(|error| in_words(&error))?;
         let values = values.into_array(chunk.num_rows()).map_err(|error| in_words(&error))?;
         if *values.data_type() == self.data_type {
