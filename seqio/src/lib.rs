@@ -45,7 +45,6 @@ mod fingerprint;
 mod item;
 mod key;
 mod locate;
-#[allow(dead_code, unused_imports, reason = "the steps that stand on it come next")]
 mod objective;
 mod preprocess;
 mod read;
@@ -88,10 +87,15 @@ pub use crate::item::{
 };
 pub use crate::key::{KeyValue, WrittenKey};
 pub use crate::locate::{Place, TomlDocument};
+pub use crate::objective::DenoiseFn;
 pub use crate::preprocess::{
-    AppendEos, AppendEosAfterTrim, CustomStep, CustomSteps, Deduplicate, Filter, Format, PRETOKENIZED_SUFFIX,
-    PreprocessError, Preprocessor, Rekey, Select, SplitKey, Step, StepContext, StepSettings, TokenEdit,
-    Tokenize, Trim, WholeSplit, token_type, type_name,
+    AppendEos, AppendEosAfterTrim, BertMasking, ConcatenateAndSplitToFixedLength, CustomStep, CustomSteps,
+    Deduplicate, Denoise, FillInTheMiddle, Filter, Format, FullLm, IidDenoising, NoiseMaskFn,
+    PRETOKENIZED_SUFFIX, PackPrefixLmDecoderOnly, PackPrefixLmEncoderDecoder, PrefixLm, PreprocessError,
+    Preprocessor, ReduceConcatTokens, Rekey, Select, SelectRandomChunk, SpanCorruption, SplitKey,
+    SplitTokens, SplitTokensToInputsLength, SplitTokensToRandomLength, SplitTokensToTargetsLength, Step,
+    StepContext, StepSettings, TargetsForPrefixLmObjective, TokenEdit, Tokenize, Trim, TrimTokensAtFront,
+    TriviaQaTruncateInputs, TruncateInputsLeft, Ul2, Ul2Denoiser, WholeSplit, token_type, type_name,
 };
 pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
 pub use crate::registry::Registry;

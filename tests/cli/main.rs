@@ -22,6 +22,7 @@ mod learn;
 mod list;
 mod locations;
 mod mesh;
+mod objectives;
 mod plan;
 mod query;
 mod sources;

@@ -20,7 +20,7 @@ use crate::vocabulary::Vocabulary;
 /// What becomes of a sequence in which some tokens are noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum DenoiseFn {
+pub enum DenoiseFn {
     /// Every token that is noise becomes the first sentinel.
     NoiseTokenToSentinel,
     /// Every span of noise becomes the first sentinel.
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(check(DenoiseFn::NoiseSpanToSentinel, 1), Ok(()));
         assert_eq!(check(DenoiseFn::DropNoiseTokens, 0), Ok(()));
         let error = check(DenoiseFn::NonnoiseSpanToUniqueSentinel, 3).unwrap_err();
-        insta::assert_snapshot!(error, @"a sequence has 4 spans that need a sentinel each, but there are 3: give the vocabulary more `extra_ids`, make spans longer or sequences shorter, or let more of the last ids of the vocabulary be sentinels with `num_sentinels`");
+        insta::assert_snapshot!(error, @"a sequence needs 4 sentinels, one a span, but there are 3: give the vocabulary more `extra_ids`, make spans longer or sequences shorter, or let more of the last ids of the vocabulary be sentinels with `num_sentinels`");
     }
 
     #[test]

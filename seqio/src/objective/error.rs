@@ -21,9 +21,9 @@ pub(crate) enum ObjectiveError {
     },
     /// Every span has a sentinel of its own.
     #[error(
-        "a sequence has {spans} spans that need a sentinel each, but there are {sentinels}: give the vocabulary more \
-         `extra_ids`, make spans longer or sequences shorter, or let more of the last ids of the vocabulary be \
-         sentinels with `num_sentinels`"
+        "a sequence needs {}, one a span, but there are {sentinels}: give the vocabulary more `extra_ids`, make spans \
+         longer or sequences shorter, or let more of the last ids of the vocabulary be sentinels with `num_sentinels`",
+        counted(u64::from(*spans), "sentinel")
     )]
     TooFewSentinels {
         /// Spans that are replaced.

@@ -74,53 +74,10 @@ impl MiddleRule {
         let middle = a.min(b)..a.max(b);
         if suffix_first { MiddleCut::SuffixFirst(middle) } else { MiddleCut::PrefixFirst(middle) }
     }
-
-    /// How many tokens a cut adds.
-    pub(crate) fn added(&self, cut: &MiddleCut) -> u32 {
-        match cut {
-            MiddleCut::Whole => 0,
-            MiddleCut::PrefixFirst(_) | MiddleCut::SuffixFirst(_) => 3 + u32::from(self.end_id.is_some()),
-        }
-    }
-
-    /// Appends to `out` what becomes of `tokens`.
-    pub(crate) fn apply(&self, tokens: &[i32], cut: &MiddleCut, out: &mut Vec<i32>) {
-        let parts = |middle: &Range<u32>| {
-            let (head, suffix) = tokens.split_at(middle.end as usize);
-            let (prefix, middle) = head.split_at(middle.start as usize);
-            (prefix, middle, suffix)
-        };
-        match cut {
-            MiddleCut::Whole => {
-                out.extend_from_slice(tokens);
-                return;
-            }
-            MiddleCut::PrefixFirst(middle) => {
-                let (prefix, middle, suffix) = parts(middle);
-                out.push(self.prefix_id);
-                out.extend_from_slice(prefix);
-                out.push(self.suffix_id);
-                out.extend_from_slice(suffix);
-                out.push(self.middle_id);
-                out.extend_from_slice(middle);
-            }
-            MiddleCut::SuffixFirst(middle) => {
-                let (prefix, middle, suffix) = parts(middle);
-                out.extend([self.prefix_id, self.suffix_id]);
-                out.extend_from_slice(suffix);
-                out.push(self.middle_id);
-                out.extend_from_slice(prefix);
-                out.extend_from_slice(middle);
-            }
-        }
-        out.extend(self.end_id);
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     fn rule(fim_rate: f64, spm_rate: f64, end_id: Option<i32>) -> MiddleRule {
@@ -129,19 +86,6 @@ mod tests {
 
     fn key(seed: u64) -> Key {
         Key::new("test", seed, "middle", 0)
-    }
-
-    #[test]
-    fn parts_change_places() {
-        let made = |cut, end_id| {
-            let mut out = Vec::new();
-            rule(1.0, 0.5, end_id).apply(&[1, 2, 3, 4, 5, 6], &cut, &mut out);
-            out
-        };
-        assert_eq!(made(MiddleCut::PrefixFirst(3..5), None), [90, 1, 2, 3, 91, 6, 92, 4, 5]);
-        assert_eq!(made(MiddleCut::SuffixFirst(3..5), None), [90, 91, 6, 92, 1, 2, 3, 4, 5]);
-        assert_eq!(made(MiddleCut::PrefixFirst(0..0), Some(93)), [90, 91, 1, 2, 3, 4, 5, 6, 92, 93]);
-        assert_eq!(made(MiddleCut::Whole, Some(93)), [1, 2, 3, 4, 5, 6]);
     }
 
     #[test]
@@ -175,20 +119,5 @@ mod tests {
         insta::assert_snapshot!(rule(0.5, -0.5, None).check().unwrap_err(), @"`spm_rate` is -0.5; it must be from 0 to 1");
         insta::assert_snapshot!(rule(0.5, 0.5, Some(91)).check().unwrap_err(), @"`suffix` and `end` are both id 91; a model could not tell them apart");
         assert_eq!(rule(0.5, 0.5, Some(93)).check(), Ok(()));
-    }
-
-    proptest! {
-        #[test]
-        fn all_tokens_stay_and_the_length_is_known(length in 0u32..40, spm in 0.0..1.0f64, end: bool, seed: u64) {
-            let rule = rule(0.8, spm, end.then_some(93));
-            let tokens: Vec<i32> = (0..length as i32).collect();
-            let cut = rule.cut(length, key(seed));
-            let mut out = Vec::new();
-            rule.apply(&tokens, &cut, &mut out);
-            prop_assert_eq!(out.len() as u32, length + rule.added(&cut));
-            out.retain(|id| *id < 90);
-            out.sort_unstable();
-            prop_assert_eq!(out, tokens);
-        }
     }
 }

@@ -51,6 +51,13 @@ pub(crate) struct MaskBuffer {
     spans: SpanBuffer,
 }
 
+impl MaskBuffer {
+    /// The mask drawn last.
+    pub(crate) fn mask(&self) -> &NoiseMask {
+        &self.mask
+    }
+}
+
 impl MaskRule {
     /// Longer sequences are not tried by `check`: T5 masks none that is longer.
     const CHECKED_LENGTH: u32 = 1 << 16;

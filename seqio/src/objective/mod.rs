@@ -25,11 +25,12 @@ mod segments;
 mod span_lengths;
 mod ul2;
 
-pub(crate) use self::chunk::{Chunk, ChunkRule};
-pub(crate) use self::denoise_fn::{DenoiseFn, Replacements};
+pub(crate) use self::chunk::{Chunk, ChunkRule, split_point};
+pub use self::denoise_fn::DenoiseFn;
+pub(crate) use self::denoise_fn::{Replacements, random_id};
 pub(crate) use self::error::ObjectiveError;
 pub(crate) use self::fill_in_the_middle::{MiddleCut, MiddleRule};
 pub(crate) use self::mask_rule::{MaskBuffer, MaskRule};
 pub(crate) use self::noise_mask::{MaskCounts, NoiseMask};
 pub(crate) use self::segments::SegmentRule;
-pub(crate) use self::ul2::{Denoiser, Denoisers};
+pub(crate) use self::ul2::{Denoiser, Denoisers, spans_that_fit};

@@ -60,11 +60,6 @@ impl NoiseMask {
         })
     }
 
-    /// Whether each token is noise.
-    pub(crate) fn bits(&self) -> impl Iterator<Item = bool> {
-        self.stretches().flat_map(|(noise, range)| std::iter::repeat_n(noise, range.len()))
-    }
-
     /// What is in it.
     pub(crate) fn counts(&self) -> MaskCounts {
         let mut counts = MaskCounts::default();
@@ -97,6 +92,11 @@ impl NoiseMask {
 
 #[cfg(test)]
 impl NoiseMask {
+    /// Whether each token is noise.
+    pub(crate) fn bits(&self) -> impl Iterator<Item = bool> {
+        self.stretches().flat_map(|(noise, range)| std::iter::repeat_n(noise, range.len()))
+    }
+
     /// The mask of a word of `0` and `1`.
     pub(crate) fn of(bits: &str) -> Self {
         let mut mask = Self::default();

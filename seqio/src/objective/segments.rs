@@ -39,6 +39,11 @@ impl SegmentRule {
         Ok(())
     }
 
+    /// Whether a key makes a difference.
+    pub(crate) fn is_random(&self) -> bool {
+        self.min_tokens.is_some()
+    }
+
     /// The length of the segments of the sequence that belongs to `key`; the last may be shorter.
     pub(crate) fn segment_length(&self, key: Key) -> u32 {
         let Some(least) = self.min_tokens else { return self.max_tokens };

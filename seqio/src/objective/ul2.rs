@@ -6,10 +6,10 @@
 //! X  spans of 3 or 8, density 0.5; 64, 0.15 or 0.5        long spans or much noise
 //! ```
 //!
-//! Each writes its mode in front of the inputs, so that a model knows what is asked of it.
+//! Each has its mode in front of the inputs, so that a model knows what is asked of it.
 
 use crate::objective::span_lengths::SpanShape;
-use crate::objective::{Chunk, DenoiseFn, MaskCounts, MaskRule};
+use crate::objective::{Chunk, DenoiseFn, MaskRule};
 use crate::rng::Key;
 
 /// One way to make inputs and targets of a segment.
@@ -17,8 +17,6 @@ use crate::rng::Key;
 pub(crate) struct Denoiser {
     /// Which tokens are noise.
     pub(crate) mask: MaskRule,
-    /// Ids in front of the inputs.
-    pub(crate) mode: Vec<i32>,
     /// How often it is chosen, against the others.
     pub(crate) weight: f64,
     /// Longest segment whose inputs and targets fit.
@@ -27,11 +25,12 @@ pub(crate) struct Denoiser {
 
 impl Denoiser {
     /// Spans of noise, or noise in front (`mean_span` `None`): what a sentinel stands for is asked, or what comes after.
-    /// `inputs` and `targets` are the greatest lengths, with EOS. What does not fit is said in words.
+    /// `inputs` and `targets` are the greatest lengths, with EOS; of the inputs' `mode_length` is taken already. What does
+    /// not fit is said in words.
     pub(crate) fn new(
         density: f64,
         mean_span: Option<f64>,
-        mode: Vec<i32>,
+        mode_length: u32,
         weight: f64,
         inputs: u32,
         targets: u32,
@@ -39,7 +38,7 @@ impl Denoiser {
         if !(weight >= 0.0 && weight.is_finite()) {
             return Err(format!("`weight` is {weight}; it must be at least 0"));
         }
-        let room = inputs.saturating_sub(u32::try_from(mode.len()).unwrap_or(u32::MAX));
+        let room = inputs.saturating_sub(mode_length);
         let mask = match mean_span {
             Some(mean_span) => MaskRule::RandomSpans { density, mean_span, roll: false },
             None => MaskRule::RandomPrefix { density },
@@ -50,7 +49,7 @@ impl Denoiser {
             None => prefix_that_fits(density, room, targets)?,
         };
         mask.check(Some(max_tokens))?;
-        Ok(Self { mask, mode, weight, max_tokens })
+        Ok(Self { mask, weight, max_tokens })
     }
 
     /// The functions for inputs and targets.
@@ -59,12 +58,6 @@ impl Denoiser {
             MaskRule::RandomPrefix { .. } => (DenoiseFn::DropNonnoiseTokens, DenoiseFn::DropNoiseTokens),
             _ => (DenoiseFn::NoiseSpanToUniqueSentinel, DenoiseFn::NonnoiseSpanToUniqueSentinel),
         }
-    }
-
-    /// Lengths of inputs and targets, without EOS.
-    pub(crate) fn lengths(&self, mask: MaskCounts) -> (u32, u32) {
-        let (inputs, targets) = self.functions();
-        (self.mode.len() as u32 + inputs.length(mask), targets.length(mask))
     }
 }
 
@@ -110,11 +103,6 @@ impl Denoisers {
         (total_weight > 0.0).then_some(Self { list, total_weight })
     }
 
-    /// All of them.
-    pub(crate) fn list(&self) -> &[Denoiser] {
-        &self.list
-    }
-
     /// The place in `list` of the one that belongs to `key`.
     pub(crate) fn choose(&self, key: Key) -> usize {
         let mut left = key.draws().unit() * self.total_weight;
@@ -157,7 +145,7 @@ mod tests {
     fn denoisers(weights: [f64; 3]) -> Denoisers {
         let kinds = [(0.15, Some(3.0)), (0.25, None), (0.5, Some(3.0))];
         let list = kinds.into_iter().zip(weights).map(|((density, mean_span), weight)| {
-            Denoiser::new(density, mean_span, vec![7], weight, 64, 64).unwrap()
+            Denoiser::new(density, mean_span, 1, weight, 64, 64).unwrap()
         });
         Denoisers::new(list.collect()).unwrap()
     }
@@ -175,13 +163,13 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_before_data() {
         let problem = |density, mean_span, inputs, targets| {
-            Denoiser::new(density, mean_span, vec![7], 1.0, inputs, targets).unwrap_err()
+            Denoiser::new(density, mean_span, 1, 1.0, inputs, targets).unwrap_err()
         };
         insta::assert_snapshot!(problem(0.5, Some(3.0), 64, 32), @"targets need a length of 62, but theirs is 32: at `noise_density` 0.5 and `mean_noise_span_length` 3 inputs of length 63 hold 93 tokens; make the targets longer or the inputs shorter");
         insta::assert_snapshot!(problem(0.15, Some(3.0), 2, 32), @"no sequence fills inputs of length 1 at `noise_density` 0.15: make the inputs longer or the density lower");
         insta::assert_snapshot!(problem(0.25, None, 2, 32), @"no prefix fits inputs of length 1 and targets of length 32: make them longer");
         insta::assert_snapshot!(problem(0.75, None, 64, 32), @"`noise_density` is 0.75; it must be from 0 to 0.5");
-        assert!(Denoiser::new(0.5, Some(3.0), vec![7], -1.0, 64, 64).is_err());
+        assert!(Denoiser::new(0.5, Some(3.0), 1, -1.0, 64, 64).is_err());
     }
 
     proptest! {
@@ -194,10 +182,11 @@ mod tests {
                 prop_assert_eq!(segment.from, at);
                 prop_assert!(segment.length > 0);
                 at += segment.length;
-                let denoiser = &denoisers.list()[chosen];
+                let denoiser = &denoisers.list[chosen];
                 let mask = denoiser.mask.draw(segment.length, key(seed).child(index as u64), &mut buffer).unwrap();
-                let (inputs, targets) = denoiser.lengths(mask.counts());
-                prop_assert!(inputs < 64 && targets < 64, "{:?} {} {}", denoiser, inputs, targets);
+                let (inputs, targets) = denoiser.functions();
+                let [inputs, targets] = [inputs, targets].map(|function| function.length(mask.counts()));
+                prop_assert!(1 + inputs < 64 && targets < 64, "{:?} {} {}", denoiser, inputs, targets);
             }
             prop_assert_eq!(at, length);
         }

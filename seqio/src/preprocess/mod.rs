@@ -21,6 +21,7 @@ mod rekey;
 mod select;
 mod sql;
 mod tokenize;
+mod tokens;
 mod trim;
 
 use std::borrow::Cow;
@@ -47,6 +48,13 @@ pub use self::format::Format;
 pub use self::rekey::Rekey;
 pub use self::select::Select;
 pub use self::tokenize::{PRETOKENIZED_SUFFIX, Tokenize};
+pub use self::tokens::{
+    BertMasking, ConcatenateAndSplitToFixedLength, Denoise, FillInTheMiddle, FullLm, IidDenoising,
+    NoiseMaskFn, PackPrefixLmDecoderOnly, PackPrefixLmEncoderDecoder, PrefixLm, ReduceConcatTokens,
+    SelectRandomChunk, SpanCorruption, SplitTokens, SplitTokensToInputsLength, SplitTokensToRandomLength,
+    SplitTokensToTargetsLength, TargetsForPrefixLmObjective, TrimTokensAtFront, TriviaQaTruncateInputs,
+    TruncateInputsLeft, Ul2, Ul2Denoiser,
+};
 pub use self::trim::Trim;
 use crate::example::Examples;
 use crate::feature::{FeatureLengths, Features};
@@ -230,6 +238,27 @@ steps! {
     "append_eos": AppendEos, "ends sequences with EOS";
     "append_eos_after_trim": AppendEosAfterTrim, "cuts sequences to one less than their length and ends them with EOS";
     "trim": Trim, "keeps the first ids of sequences that are longer than their length";
+    "trim_tokens_at_front": TrimTokensAtFront, "keeps the last ids of sequences, with room for an EOS";
+    "truncate_inputs_left": TruncateInputsLeft, "keeps the last ids of inputs that are longer than their length";
+    "trivia_qa_truncate_inputs": TriviaQaTruncateInputs, "cuts long inputs to a stretch that holds the targets";
+    "select_random_chunk": SelectRandomChunk, "takes a random part of sequences that are too long";
+    "reduce_concat_tokens": ReduceConcatTokens, "joins the sequences of several examples";
+    "split_tokens": SplitTokens, "cuts sequences into segments";
+    "split_tokens_to_inputs_length": SplitTokensToInputsLength, "cuts sequences into segments as long as inputs";
+    "split_tokens_to_targets_length": SplitTokensToTargetsLength, "cuts sequences into segments as long as targets";
+    "split_tokens_to_random_length": SplitTokensToRandomLength, "cuts each sequence into segments of a random length";
+    "concatenate_and_split_to_fixed_length": ConcatenateAndSplitToFixedLength, "joins sequences and cuts them into full rows";
+    "denoise": Denoise, "makes inputs and targets of a text under a noise mask";
+    "span_corruption": SpanCorruption, "puts sentinels in the place of random spans of the inputs; targets are the spans";
+    "iid_denoising": IidDenoising, "puts sentinels in the place of random tokens of the inputs; targets are the tokens";
+    "bert_masking": BertMasking, "masks random tokens of the inputs; targets are the whole text";
+    "prefix_lm": PrefixLm, "cuts texts in two at random places: inputs and targets";
+    "full_lm": FullLm, "joins documents that end with EOS and cuts them into rows";
+    "targets_for_prefix_lm_objective": TargetsForPrefixLmObjective, "joins documents that end with EOS and cuts them into rows that are filled up";
+    "pack_prefix_lm_encoder_decoder": PackPrefixLmEncoderDecoder, "makes rows for encoder and decoder of two rows of targets";
+    "pack_prefix_lm_decoder_only": PackPrefixLmDecoderOnly, "makes rows with a random prefix of rows of targets";
+    "fill_in_the_middle": FillInTheMiddle, "puts the middle of some sequences last";
+    "ul2": Ul2, "makes inputs and targets of segments by denoisers of several kinds";
 }
 
 /// Without a `cache` step the boundary is implied: before the first step that depends on a length that the task does not
