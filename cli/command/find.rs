@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use rayon::prelude::*;
 use seqio::{ExampleStore as _, Sighting, WrittenKey};
-use seqio_cache::Duplicate;
+use seqio_cache::{Duplicate, SplitManifest};
 use serde::Serialize;
 
 use crate::args::FindArgs;
@@ -127,18 +127,21 @@ fn examples_of_line(opened: &Opened, place: &FileLine) -> anyhow::Result<(String
     let file = file_index(opened, &place.file)?;
     let row = place.line - 1;
     let split = &opened.split;
+    let manifest = split.split_manifest();
+    let name = manifest.files.get(file as usize).map_or("", |file| file.name.as_str()).to_owned();
     // Whoever asks for one line waits a moment: origins are not sorted by place.
-    let examples: Vec<u64> = (0..split.num_examples())
-        .into_par_iter()
-        .filter_map(|example| match split.origins(example) {
+    let examples: Vec<u64> = if let Some(keys) = keys_of_line(manifest, &name, place.line) {
+        examples_with_keys(opened, &keys)?
+    } else {
+        let examples = (0..split.num_examples()).into_par_iter();
+        let examples = examples.filter_map(|example| match split.origins(example) {
             Ok(origins) => {
                 origins.iter().any(|origin| origin.file == file && origin.row == row).then_some(Ok(example))
             }
             Err(error) => Some(Err(error)),
-        })
-        .collect::<Result<_, _>>()?;
-    let name =
-        split.split_manifest().files.get(file as usize).map_or("", |file| file.name.as_str()).to_owned();
+        });
+        examples.collect::<Result<_, _>>()?
+    };
     if examples.is_empty() {
         if let Some(Duplicate { step, kept_file, kept_row, .. }) = split.find_duplicate(&name, row)? {
             let (line, kept) = (place.line, format!("{kept_file}:{}", kept_row + 1));
@@ -159,6 +162,14 @@ fn examples_of_line(opened: &Opened, place: &FileLine) -> anyhow::Result<(String
     Ok((name, examples))
 }
 
+/// The key of a line where files take turns: their examples are known by it.
+fn keys_of_line(manifest: &SplitManifest, file: &str, line: u64) -> Option<Vec<String>> {
+    let takes_turns = manifest.files.last().is_some_and(|file| file.name.ends_with(".interleaved"));
+    let [file_key, unit] = manifest.key.as_slice() else { return None };
+    let file = serde_json::Value::from(file);
+    (takes_turns && file_key == "file").then(|| vec![format!("{file_key}={file}, {unit}={line}")])
+}
+
 /// The examples of the row with a key; an error if there are none.
 fn examples_of_key(opened: &Opened, key: &WrittenKey) -> anyhow::Result<Vec<u64>> {
     let split = &opened.split;
@@ -168,22 +179,26 @@ fn examples_of_key(opened: &Opened, key: &WrittenKey) -> anyhow::Result<Vec<u64>
             "the rows of task `{task}` have no keys; name a line of a file, as `docs/a.jsonl:17`"
         )));
     }
-    let ids = key.ids(&manifest.source, &manifest.key);
-    let ids = ids.map_err(|words| usage(format!("task `{task}`: {words}")))?;
-    let examples: Vec<u64> = (0..split.num_examples())
-        .into_par_iter()
-        .filter_map(|example| match split.id(example) {
-            Ok(id) => ids.contains(&id).then_some(Ok(example)),
-            Err(error) => Some(Err(error)),
-        })
-        .collect::<Result<_, _>>()?;
+    let keys = key.texts(&manifest.key);
+    let keys = keys.map_err(|words| usage(format!("task `{task}`: {words}")))?;
+    let examples = examples_with_keys(opened, &keys)?;
     if examples.is_empty() {
         anyhow::bail!(
-            "no row of task `{task}`, split `{}` has the key `{key}`: the query gives none, or a step dropped it",
+            "no row of task `{task}`, split `{}` has the key `{key}`: the source gives none, or a step dropped it",
             split.name()
         );
     }
     Ok(examples)
+}
+
+/// The examples of rows with these keys.
+fn examples_with_keys(opened: &Opened, keys: &[String]) -> anyhow::Result<Vec<u64>> {
+    let split = &opened.split;
+    let examples = (0..split.num_examples()).into_par_iter().filter_map(|example| match split.key(example) {
+        Ok(key) => key.is_some_and(|key| keys.iter().any(|wanted| **wanted == *key)).then_some(Ok(example)),
+        Err(error) => Some(Err(error)),
+    });
+    Ok(examples.collect::<Result<_, _>>()?)
 }
 
 /// Which of the split's files is meant: by its path where the sources are here, else by the end of its name.

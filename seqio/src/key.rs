@@ -8,7 +8,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::example::ExampleId;
 use crate::text::quoted;
 
 /// One value of a key.
@@ -45,7 +44,6 @@ impl fmt::Display for KeyValue {
 }
 
 /// `id=5, part="a"`.
-#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only SQL makes keys"))]
 pub(crate) fn key_text<'a>(names: &[String], values: impl IntoIterator<Item = &'a KeyValue>) -> String {
     let pairs = names.iter().zip(values).map(|(name, value)| format!("{name}={value}"));
     pairs.collect::<Vec<_>>().join(", ")
@@ -77,8 +75,8 @@ impl Written {
 }
 
 impl WrittenKey {
-    /// The ids that rows of `source` with this key can have, the columns of whose key are `columns`.
-    pub fn ids(&self, source: &str, columns: &[String]) -> Result<Vec<ExampleId>, String> {
+    /// The keys that rows can have which are meant, as they are kept; `columns` are those of the rows' keys.
+    pub fn texts(&self, columns: &[String]) -> Result<Vec<String>, String> {
         let named = |name: &String| self.pairs.iter().find(|(written, _)| written == name);
         let known = self.pairs.iter().all(|(name, _)| columns.contains(name));
         let values: Option<Vec<&Written>> =
@@ -94,11 +92,7 @@ impl WrittenKey {
             };
             keys = keys.iter().flat_map(|key| meanings.iter().map(|meaning| longer(key, meaning))).collect();
         }
-        let id = |key: &Vec<KeyValue>| {
-            let values: Vec<Vec<u8>> = key.iter().map(KeyValue::bytes).collect();
-            ExampleId::of_key(source, values.iter().map(Vec::as_slice))
-        };
-        Ok(keys.iter().map(id).collect())
+        Ok(keys.iter().map(|key| key_text(columns, key)).collect())
     }
 }
 
@@ -148,22 +142,18 @@ impl FromStr for WrittenKey {
 mod tests {
     use super::*;
 
-    fn id(values: &[KeyValue]) -> ExampleId {
-        let values: Vec<Vec<u8>> = values.iter().map(KeyValue::bytes).collect();
-        ExampleId::of_key("docs", values.iter().map(Vec::as_slice))
-    }
-
     #[test]
     fn a_written_key_finds_numbers_texts_and_flags_in_any_order() {
         let columns = ["id".to_owned(), "part".to_owned()];
-        let key = |text: &str| text.parse::<WrittenKey>().unwrap().ids("docs", &columns).unwrap();
-        let wanted = id(&[KeyValue::Number(5), KeyValue::Text("a, \"b\"".to_owned())]);
+        let key = |text: &str| text.parse::<WrittenKey>().unwrap().texts(&columns).unwrap();
+        let text = |values: &[KeyValue]| key_text(&columns, values);
+        let wanted = text(&[KeyValue::Number(5), KeyValue::Text("a, \"b\"".to_owned())]);
         assert!(key(r#"id=5, part="a, \"b\"""#).contains(&wanted));
         assert!(key(r#" part = "a, \"b\"" ,id= 5"#).contains(&wanted));
         assert!(
-            !key("id=\"5\", part=x").contains(&id(&[KeyValue::Number(5), KeyValue::Text("x".to_owned())]))
+            !key("id=\"5\", part=x").contains(&text(&[KeyValue::Number(5), KeyValue::Text("x".to_owned())]))
         );
-        assert!(key("id=-7, part=true").contains(&id(&[KeyValue::Number(-7), KeyValue::Flag(true)])));
+        assert!(key("id=-7, part=true").contains(&text(&[KeyValue::Number(-7), KeyValue::Flag(true)])));
     }
 
     #[test]
@@ -171,7 +161,7 @@ mod tests {
         for text in ["", "id", "=5", "id=5,", "id=\"5", "id=\"5\" x", "id=5, part"] {
             assert!(text.parse::<WrittenKey>().is_err(), "{text}");
         }
-        let error = "id=5".parse::<WrittenKey>().unwrap().ids("docs", &["url".to_owned()]).unwrap_err();
+        let error = "id=5".parse::<WrittenKey>().unwrap().texts(&["url".to_owned()]).unwrap_err();
         insta::assert_snapshot!(error, @"its key is `url`, and `id=5` names other columns");
     }
 
@@ -181,6 +171,6 @@ mod tests {
         let values = [KeyValue::Number(5), KeyValue::Text("a\n\"é".to_owned())];
         let text = key_text(&names, &values);
         insta::assert_snapshot!(text, @r#"id=5, part="a\n\"é""#);
-        assert!(text.parse::<WrittenKey>().unwrap().ids("docs", &names).unwrap().contains(&id(&values)));
+        assert!(text.parse::<WrittenKey>().unwrap().texts(&names).unwrap().contains(&text));
     }
 }

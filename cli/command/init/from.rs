@@ -39,7 +39,7 @@ const TEXT_NAMES: [&str; 12] = [
 ];
 
 /// Endings of files, and the kind of source that reads them. Compression is looked through.
-const ENDINGS: [(&str, &str); 11] = [
+const ENDINGS: [(&str, &str); 13] = [
     ("jsonl", "jsonl"),
     ("ndjson", "jsonl"),
     ("json", "jsonl"),
@@ -51,6 +51,8 @@ const ENDINGS: [(&str, &str); 11] = [
     ("arrow", "arrow"),
     ("feather", "arrow"),
     ("ipc", "arrow"),
+    ("tfrecord", "tfrecord"),
+    ("tfrecords", "tfrecord"),
 ];
 
 const COMPRESSIONS: [&str; 6] = ["gz", "zst", "bz2", "xz", "zstd", "bzip2"];
@@ -135,6 +137,8 @@ fn kind_by_name(file: &Path) -> Option<&'static str> {
     if COMPRESSIONS.contains(&end) {
         end = parts.next()?;
     }
+    // As in `train.tfrecord-00000-of-00064`.
+    let end = end.split_once('-').filter(|(_, shard)| shard.contains("-of-")).map_or(end, |(end, _)| end);
     ENDINGS.iter().find(|(known, _)| *known == end).map(|(_, kind)| *kind)
 }
 
@@ -371,6 +375,7 @@ mod tests {
         let kind = |name: &str| kind_by_name(Path::new(name));
         assert_eq!(kind("a/b.jsonl.gz"), Some("jsonl"));
         assert_eq!(kind("part.0.PARQUET"), Some("parquet"));
+        assert_eq!(kind("train.tfrecord-00000-of-00064.gz"), Some("tfrecord"));
         assert_eq!([kind("notes"), kind("a.gz"), kind("a.doc")], [None; 3]);
     }
 

@@ -53,6 +53,9 @@ fn format_in_words(format: SourceFormat) -> &'static str {
         SourceFormat::Tsv => "TSV",
         SourceFormat::Parquet => "Parquet",
         SourceFormat::Arrow => "Arrow",
+        SourceFormat::Tfrecord => "TFRecord",
+        SourceFormat::HfDataset => "a saved data set of Hugging Face's",
+        SourceFormat::SeqioCache => "a cache of SeqIO",
         SourceFormat::Sql => "rows of a query",
     }
 }

@@ -39,16 +39,17 @@ pub(super) fn pin_by_records(
             }
         }
     }
-    if declared.is_empty() {
-        return Err(SourceError::Definition {
-            problem: format!(
-                "the files of `{}` hold no records, so its columns cannot be inferred; declare them, as \
-                 `columns = {{ text = \"string\" }}`",
-                listing.name
-            ),
-        });
+    if declared.is_empty() { Err(no_records(&listing.name)) } else { Ok(declared.clone()) }
+}
+
+/// There is nothing to infer columns from.
+pub(super) fn no_records(source: &str) -> SourceError {
+    SourceError::Definition {
+        problem: format!(
+            "the files of `{source}` hold no records, so its columns cannot be inferred; declare them, as \
+             `columns = {{ text = \"string\" }}`"
+        ),
     }
-    Ok(declared.clone())
 }
 
 /// Infers the columns of a file; `None` if it has no records.
@@ -99,7 +100,7 @@ pub(super) fn infer_columns(
             path: file.path.clone(),
             problem: format!(
                 "field `{name}` holds {holds}, which no column can; declare the columns to read, as `columns = {}`",
-                example(&columns)
+                declaration(&columns)
             ),
         }),
     }
@@ -168,7 +169,7 @@ fn sample(
 }
 
 /// The columns as a definition declares them.
-fn example(columns: &BTreeMap<String, ColumnSpec>) -> String {
+pub(super) fn declaration(columns: &BTreeMap<String, ColumnSpec>) -> String {
     let columns: Vec<String> =
         columns.iter().map(|(name, column)| format!("{} = \"{column}\"", key(name))).collect();
     if columns.is_empty() { "{ … }".to_owned() } else { format!("{{ {} }}", columns.join(", ")) }
@@ -330,7 +331,7 @@ mod tests {
     fn infer(jsonl: &str) -> String {
         let (_dir, file) = listed("a.jsonl", jsonl.as_bytes());
         match infer_columns(&file, Cutting::default()) {
-            Ok(Some(columns)) => example(&columns),
+            Ok(Some(columns)) => declaration(&columns),
             Ok(None) => "no records".to_owned(),
             Err(error) => error.to_string().replace(file.path.to_str().unwrap(), "FILE"),
         }

@@ -192,7 +192,7 @@ impl Values {
             (Self::Float32(values), &JsonValue::Int(int)) => values.push(int as f32),
             (Self::Float32(values), &JsonValue::Float(float)) => {
                 let narrow = float as f32;
-                if narrow.is_infinite() {
+                if narrow.is_infinite() && float.is_finite() {
                     return Err(Misfit);
                 }
                 values.push(narrow);

@@ -134,7 +134,7 @@ mod tests {
 
     fn text_source(dir: &Path, pattern: &str, range_bytes: u64, chunk_bytes: usize) -> LineSource {
         let spec = SourceSpec::text([("train", pattern)]);
-        let listing = Listing { name: "docs".to_owned(), base_dir: dir.to_owned(), splits: spec.splits };
+        let listing = spec.listing("docs", dir);
         LineSource::text(listing).with_cutting(Cutting { range_bytes, chunk_bytes, max_line_bytes: 1 << 20 })
     }
 
@@ -379,7 +379,7 @@ mod tests {
             let dir = folder(&[(name, &packed)]);
             let spec = SourceSpec::jsonl([("train", name)]);
             let _ = spec.open("docs", dir.path());
-            let listing = Listing { name: "docs".to_owned(), base_dir: dir.path().to_owned(), splits: spec.splits };
+            let listing = spec.listing("docs", dir.path());
             let columns = [("text".to_owned(), ScalarType::String.into())].into();
             let source = LineSource::jsonl(listing, columns)
                 .with_cutting(Cutting { range_bytes: 50, chunk_bytes: 20, max_line_bytes: 1000 });

@@ -9,6 +9,7 @@ mod columnar;
 mod columns;
 mod compression;
 mod count;
+mod crc32c;
 mod csv;
 mod csv_head;
 mod csv_infer;
@@ -16,6 +17,7 @@ mod csv_records;
 mod csv_source;
 mod dialect;
 mod infer;
+mod interleave;
 mod json_columns;
 mod jsonl;
 mod line_source;
@@ -27,11 +29,14 @@ mod parquet;
 mod patterns;
 mod record;
 mod reject;
+mod saved_dataset;
+mod seqio_cache;
 mod spec;
 mod table_spec;
 #[cfg(test)]
 mod testing;
 mod text;
+mod tfrecord;
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -86,7 +91,8 @@ impl SourceFile {
 ///
 /// Text: `start..end` in decompressed bytes, multiples of [`RANGE_BYTES`]; the last range may end beyond its file.
 /// Parquet: `start` is the index of a row group and `end` the next. Arrow: bytes of the file, as of text; a range owns
-/// the record batches that begin in it, and only ranges that own one are there.
+/// the record batches that begin in it, and only ranges that own one are there; TFRecord the same of decompressed bytes
+/// and records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceRange {
     /// Index into the split's files.
@@ -111,14 +117,15 @@ pub struct SliceWindows {
 pub enum FileRanges {
     /// Ranges that can be read on their own, in any order.
     Known(Vec<SourceRange>),
-    /// One reader has to run through the whole file (compressed text, quoted CSV); it cuts ranges as it goes.
+    /// One reader has to run through the whole file (compressed text, quoted CSV, TFRecord); it cuts ranges as it goes.
     Streamed,
 }
 
 /// What a chunk holds before it is parsed.
 #[derive(Clone, Debug)]
 pub enum RawRecords {
-    /// Whole lines, of CSV whole records, with their line ends but perhaps for the last of the file.
+    /// Whole lines, of CSV whole records, with their line ends but perhaps for the last of the file; of TFRecord files
+    /// whole frames.
     Lines(Vec<u8>),
     /// Rows of a columnar file.
     Columns(RecordBatch),
@@ -169,7 +176,8 @@ pub struct BadRow {
     pub ordinal: u64,
     /// Offset as in [`RawChunk::first_offset`].
     pub offset: u64,
-    /// Bytes of the record without its line end; 0 of a columnar file, and where a stream breaks off.
+    /// Bytes of the record without its line end, of a TFRecord file with its frame; 0 of a columnar file, and where a
+    /// stream breaks off.
     pub length: u64,
     /// What is wrong with it.
     pub reason: String,
@@ -243,13 +251,14 @@ pub trait DataSource: Debug + Send + Sync {
     /// Says what reading may take from now on; it never changes what is read.
     fn set_budget(&self, _budget: &ReadBudget) {}
 
-    /// Whether `file` is no file but the rows that a query makes of the other files of its split: what it holds follows
-    /// from the definition and from them.
+    /// Whether `file` is no file but what a query, or the order of a cache of SeqIO, makes of the other files of its
+    /// split: what it holds follows from the definition and from them.
     fn is_result(&self, _file: &SourceFile) -> bool {
         false
     }
 
-    /// The columns whose values name its examples ([`ExampleRow::key`]); none if these are known by their origins alone.
+    /// The columns, or other parts, whose values name its examples ([`ExampleRow::key`]); none if these are known by
+    /// their origins alone.
     fn key(&self) -> &[String] {
         &[]
     }

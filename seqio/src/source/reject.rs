@@ -14,6 +14,7 @@ use arrow::util::display::array_value_to_string;
 use serde::Serialize;
 
 use crate::base64;
+use crate::source::interleave::record_of;
 use crate::source::{BadRow, RawChunk, RawRecords};
 
 /// A bad record, to be written as JSON.
@@ -42,21 +43,27 @@ impl RawChunk {
     /// A bad record of this chunk as it is set aside.
     pub fn reject<'a>(&'a self, bad: &'a BadRow) -> Reject<'a> {
         let content = match &self.records {
-            // Where a stream breaks off there is a record without bytes.
-            RawRecords::Lines(_) if bad.length == 0 => None,
-            RawRecords::Lines(_) => self.bytes_of(bad).map(|bytes| match str::from_utf8(bytes) {
-                Ok(text) => RejectedContent::Row(text),
-                Err(_) => RejectedContent::RowBase64(base64::encode(bytes)),
-            }),
+            RawRecords::Lines(_) => self.bytes_of(bad).and_then(|bytes| content(bytes, bad.length)),
             RawRecords::Columns(batch) => {
                 let row =
                     bad.ordinal.checked_sub(self.first_ordinal).and_then(|row| usize::try_from(row).ok());
-                row.filter(|row| *row < batch.num_rows())
-                    .map(|row| RejectedContent::Columns(columns(batch, row)))
+                row.filter(|row| *row < batch.num_rows()).and_then(|row| match record_of(batch, row) {
+                    Some(record) => content(record, bad.length),
+                    None => Some(RejectedContent::Columns(columns(batch, row))),
+                })
             }
         };
         Reject { reason: &bad.reason, content }
     }
+}
+
+/// The first `length` bytes of a record; none where a stream breaks off.
+fn content(record: &[u8], length: u64) -> Option<RejectedContent<'_>> {
+    let bytes = record.get(..usize::try_from(length).ok()?).filter(|bytes| !bytes.is_empty())?;
+    Some(match str::from_utf8(bytes) {
+        Ok(text) => RejectedContent::Row(text),
+        Err(_) => RejectedContent::RowBase64(base64::encode(bytes)),
+    })
 }
 
 fn columns(batch: &RecordBatch, row: usize) -> BTreeMap<String, Option<String>> {

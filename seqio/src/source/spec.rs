@@ -21,12 +21,15 @@ use crate::source::column::{ColumnSpec, ColumnType};
 use crate::source::csv_infer::pin_csv_columns;
 use crate::source::csv_source::CsvSource;
 use crate::source::dialect::{CsvDialect, Dialect};
+use crate::source::interleave::{Interleave, InterleavedSource};
 use crate::source::line_source::{LineSource, pin_jsonl_columns};
-use crate::source::listing::Listing;
+use crate::source::listing::{Listing, ListingKind};
 use crate::source::location::local_pattern;
 use crate::source::parquet::{ParquetSource, pin_parquet_columns};
 use crate::source::patterns::check_patterns;
+use crate::source::seqio_cache::pin_seqio_cache_columns;
 use crate::source::table_spec::TableSpec;
+use crate::source::tfrecord::{TfRecordSource, pin_tfrecord_columns};
 use crate::source::{DataSource, SourceError};
 use crate::split::Split;
 
@@ -37,7 +40,8 @@ pub struct SourceSpec {
     /// What the files are.
     pub format: SourceFormat,
     /// Split to the patterns of its files, relative to the folder of the task file; of [`SourceFormat::Sql`] to its
-    /// query, by itself.
+    /// query, of [`SourceFormat::HfDataset`] and
+    /// [`SourceFormat::SeqioCache`] to its folder, by itself.
     pub splits: BTreeMap<String, Vec<String>>,
     /// The columns to read; empty: those that the first file has.
     pub columns: BTreeMap<String, ColumnSpec>,
@@ -69,6 +73,12 @@ pub enum SourceFormat {
     Parquet,
     /// Apache Arrow IPC: files (Feather version 2 too) and streams.
     Arrow,
+    /// TFRecord files of `tf.train.Example`s.
+    Tfrecord,
+    /// Data sets that Hugging Face's `datasets` saved to disk.
+    HfDataset,
+    /// Caches that SeqIO wrote, in its order.
+    SeqioCache,
     /// The rows of a query over tables.
     Sql,
 }
@@ -117,6 +127,21 @@ impl SourceSpec {
     /// Arrow IPC files and streams.
     pub fn arrow<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
         Self::new(SourceFormat::Arrow, splits)
+    }
+
+    /// TFRecord files of `tf.train.Example`s.
+    pub fn tfrecord<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
+        Self::new(SourceFormat::Tfrecord, splits)
+    }
+
+    /// Data sets that Hugging Face's `datasets` saved to disk; `("train", "saved")` for each split.
+    pub fn hf_dataset<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
+        Self::new(SourceFormat::HfDataset, splits)
+    }
+
+    /// Caches that SeqIO wrote; `("train", "cache/my/task")` for each split, by its name there.
+    pub fn seqio_cache<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
+        Self::new(SourceFormat::SeqioCache, splits)
     }
 
     /// Queries; `("train", "SELECT …")` for each split. They need a [`key`](Self::key) and [`tables`](Self::table).
@@ -206,6 +231,10 @@ impl SourceSpec {
                 return refuse(format!(
                     "split `{split}` has an empty pattern or none; leave it out or name its files"
                 ));
+            }
+            if matches!(self.format, SourceFormat::HfDataset | SourceFormat::SeqioCache) && patterns.len() > 1
+            {
+                return refuse(format!("split `{split}` is in one folder; name that alone"));
             }
             patterns.iter().try_for_each(|pattern| local_pattern(pattern).map(drop))?;
         }
@@ -321,7 +350,9 @@ impl SourceSpec {
                 pin_csv_columns(&listing, &self.csv_dialect()?, &self.columns)?
             }
             SourceFormat::Parquet => pin_parquet_columns(&listing, &self.columns)?,
-            SourceFormat::Arrow => pin_arrow_columns(&listing, &self.columns)?,
+            SourceFormat::Arrow | SourceFormat::HfDataset => pin_arrow_columns(&listing, &self.columns)?,
+            SourceFormat::Tfrecord => pin_tfrecord_columns(&listing, &self.columns)?,
+            SourceFormat::SeqioCache => pin_seqio_cache_columns(&listing, &self.columns)?,
         };
         Ok(Self { columns, ..self.clone() })
     }
@@ -346,7 +377,12 @@ impl SourceSpec {
                 Arc::new(CsvSource::new(listing, self.csv_dialect()?, columns))
             }
             SourceFormat::Parquet => Arc::new(ParquetSource::new(listing, columns)),
-            SourceFormat::Arrow => Arc::new(ArrowSource::new(listing, columns)),
+            SourceFormat::Arrow | SourceFormat::HfDataset => Arc::new(ArrowSource::new(listing, columns)),
+            SourceFormat::Tfrecord => Arc::new(TfRecordSource::new(listing, columns)),
+            SourceFormat::SeqioCache => {
+                let shards = TfRecordSource::of_seqio_cache(listing, columns);
+                Arc::new(InterleavedSource::new(Arc::new(shards), Interleave::default()))
+            }
             #[cfg(feature = "sql")]
             SourceFormat::Sql => Arc::new(crate::sql::SqlSource::new(self, name, base_dir)?),
             #[cfg(not(feature = "sql"))]
@@ -362,6 +398,11 @@ impl SourceSpec {
             name: self.name.as_deref().unwrap_or(name).to_owned(),
             base_dir: base_dir.to_owned(),
             splits: self.splits.clone(),
+            kind: match self.format {
+                SourceFormat::HfDataset => ListingKind::SavedDataset,
+                SourceFormat::SeqioCache => ListingKind::SeqioCache,
+                _ => ListingKind::Files,
+            },
         }
     }
 }
@@ -394,6 +435,18 @@ struct SourceTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "train": "data-*.arrow" }))]
     arrow: Option<BTreeMap<String, Patterns>>,
+    /// TFRecord files of `tf.train.Example`s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "train": "train.tfrecord-*-of-*" }))]
+    tfrecord: Option<BTreeMap<String, Patterns>>,
+    /// Data sets that Hugging Face's `datasets` saved to disk: the folder of each split, or of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "train": "saved", "validation": "saved" }))]
+    hf_dataset: Option<BTreeMap<String, String>>,
+    /// Caches that SeqIO wrote: the folder of each split's, read in SeqIO's order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "train": "cache/my/task", "validation": "cache/my/task" }))]
+    seqio_cache: Option<BTreeMap<String, String>>,
     /// The rows of a query over `tables`, for each split, ordered and named by `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
@@ -458,12 +511,16 @@ impl TryFrom<SourceTable> for SourceSpec {
             (SourceFormat::Tsv, table.tsv),
             (SourceFormat::Parquet, table.parquet),
             (SourceFormat::Arrow, table.arrow),
-            (SourceFormat::Sql, table.sql.map(queries)),
+            (SourceFormat::Tfrecord, table.tfrecord),
+            (SourceFormat::HfDataset, table.hf_dataset.map(single)),
+            (SourceFormat::SeqioCache, table.seqio_cache.map(single)),
+            (SourceFormat::Sql, table.sql.map(single)),
         ];
         let mut given = formats.into_iter().filter_map(|(format, splits)| Some((format, splits?)));
         let (Some((format, splits)), None) = (given.next(), given.next()) else {
             return Err(
-                "a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow` and `sql`"
+                "a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache` and \
+                 `sql`"
                     .to_owned(),
             );
         };
@@ -481,9 +538,14 @@ impl TryFrom<SourceTable> for SourceSpec {
     }
 }
 
-/// A query a split, as one pattern.
-fn queries(splits: BTreeMap<String, String>) -> BTreeMap<String, Patterns> {
-    splits.into_iter().map(|(split, query)| (split, Patterns(vec![query]))).collect()
+/// One folder or query a split, as a pattern.
+fn single(splits: BTreeMap<String, String>) -> BTreeMap<String, Patterns> {
+    splits.into_iter().map(|(split, one)| (split, Patterns(vec![one]))).collect()
+}
+
+/// The folder or query of each split.
+fn joined(splits: BTreeMap<String, Patterns>) -> BTreeMap<String, String> {
+    splits.into_iter().map(|(split, one)| (split, one.0.into_iter().collect())).collect()
 }
 
 impl From<SourceSpec> for SourceTable {
@@ -498,9 +560,10 @@ impl From<SourceSpec> for SourceTable {
             tsv: of(SourceFormat::Tsv),
             parquet: of(SourceFormat::Parquet),
             arrow: of(SourceFormat::Arrow),
-            sql: of(SourceFormat::Sql).map(|splits| {
-                splits.into_iter().map(|(split, query)| (split, query.0.into_iter().collect())).collect()
-            }),
+            tfrecord: of(SourceFormat::Tfrecord),
+            hf_dataset: of(SourceFormat::HfDataset).map(joined),
+            seqio_cache: of(SourceFormat::SeqioCache).map(joined),
+            sql: of(SourceFormat::Sql).map(joined),
             key: Patterns(spec.key),
             tables: spec.tables,
             columns: spec.columns,
@@ -607,10 +670,10 @@ mod tests {
 
     #[test]
     fn mistakes_in_the_table_are_explained() {
-        insta::assert_snapshot!(parse_error("name = \"x\""), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow` and `sql`");
-        insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow` and `sql`");
+        insta::assert_snapshot!(parse_error("name = \"x\""), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache` and `sql`");
+        insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache` and `sql`");
         insta::assert_snapshot!(parse_error("text = { train = 3 }"), @"invalid type: integer `3`, expected a file pattern or a list of file patterns");
-        insta::assert_snapshot!(parse_error("xls = { train = \"a\" }"), @"unknown field `xls`, expected one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `sql`, `key`, `tables`, `columns`, `dialect`, `on_bad_row`, `name`");
+        insta::assert_snapshot!(parse_error("xls = { train = \"a\" }"), @"unknown field `xls`, expected one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache`, `sql`, `key`, `tables`, `columns`, `dialect`, `on_bad_row`, `name`");
         insta::assert_snapshot!(parse_error("jsonl = { train = \"a\" }\non_bad_row = \"ignore\""), @"unknown variant `ignore`, expected one of `fail`, `skip`, `set_aside`");
         assert!(
             parse_error("jsonl = { train = \"a\" }\ncolumns = { a = \"str\" }")

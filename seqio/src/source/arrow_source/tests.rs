@@ -62,7 +62,7 @@ fn spec() -> SourceSpec {
 /// A source cut otherwise.
 fn cut(dir: &Path, range_bytes: u64) -> ArrowSource {
     let spec = spec().pin("docs", dir).unwrap();
-    let listing = Listing { name: "docs".to_owned(), base_dir: dir.to_owned(), splits: spec.splits };
+    let listing = spec.listing("docs", dir);
     ArrowSource { range_bytes, ..ArrowSource::new(listing, spec.columns) }
 }
 

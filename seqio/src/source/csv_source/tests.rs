@@ -309,7 +309,7 @@ fn source_of(
     chunk_bytes: usize,
 ) -> CsvSource {
     let spec = SourceSpec::csv([("train", pattern)]);
-    let listing = Listing { name: "docs".to_owned(), base_dir: dir.to_owned(), splits: spec.splits };
+    let listing = spec.listing("docs", dir);
     let columns = [("a".to_owned(), ScalarType::String.into()), ("b".to_owned(), ScalarType::String.into())];
     let dialect = dialect.resolve(SourceFormat::Csv).unwrap();
     CsvSource::new(listing, dialect, columns.into()).with_cutting(Cutting {
