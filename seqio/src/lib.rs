@@ -101,9 +101,10 @@ pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
 pub use crate::registry::Registry;
 pub use crate::rng::Key;
 pub use crate::source::{
-    BadRow, ColumnSpec, ColumnType, DataSource, Dialect, FileRanges, Header, OnBadRow, ParsedChunk,
-    RANGE_BYTES, RawChunk, RawChunks, RawRecords, ReadBudget, Reject, RejectedContent, ScalarType,
-    SliceWindows, SourceError, SourceFile, SourceFormat, SourceRange, SourceSpec, TableSpec,
+    BadRow, ColumnSpec, ColumnType, DataSource, Dialect, FileRanges, Header, Interleave, OnBadRow,
+    ParsedChunk, ProgramError, ProgramSource, ProgramSources, RANGE_BYTES, RawChunk, RawChunks, RawRecords,
+    ReadBudget, Reject, RejectedContent, ScalarType, SliceWindows, SourceError, SourceFile, SourceFormat,
+    SourceRange, SourceSpec, TableSpec,
 };
 pub use crate::split::{Split, SplitError, slice_windows};
 #[cfg(feature = "sql")]

@@ -4,11 +4,13 @@
 //! bad and blank records count too. It is a split name of its own, with a cache of its own.
 //!
 //! A percentage becomes a record by rounding down: in `n` records `p%` stands before record `floor(n * p / 100)`.
-//! So `train[:10%]` and `train[10%:]` have no record in common and together are `train`, whatever `n` is.
+//! So `train[:10%]` and `train[10%:]` have no record in common and together are `train`, whatever `n` is. A bound with a
+//! minus counts from the end, as in Python: `train[-10%:]` is `train[90%:]`.
 //!
 //! ```text
 //! train[25%:75%] of 10 records -> records 2..7
 //! train[8:20]    of 10 records -> records 8..10
+//! train[-3:]     of 10 records -> records 7..10
 //! ```
 
 use std::fmt;
@@ -38,6 +40,8 @@ enum Bound {
     Record(u64),
     /// A share of the records, in parts of a million.
     Share(u64),
+    /// So many records before the end, at least one.
+    FromEnd(u64),
 }
 
 /// Why a split cannot be parsed.
@@ -74,6 +78,7 @@ impl Split {
     pub fn records(&self, num_records: u64) -> Range<u64> {
         let place = |bound: Bound| match bound {
             Bound::Record(record) => record.min(num_records),
+            Bound::FromEnd(records) => num_records.saturating_sub(records),
             Bound::Share(share) => {
                 let place = u128::from(num_records) * u128::from(share) / u128::from(100 * PERCENT);
                 u64::try_from(place).expect("a share of the records is at most all of them")
@@ -141,6 +146,7 @@ fn parse(text: &str) -> Result<Split, String> {
     let empty = match (from, to) {
         (Some(Bound::Record(from)), Some(Bound::Record(to))) => to <= from,
         (Some(Bound::Share(from)), Some(Bound::Share(to))) => to <= from,
+        (Some(Bound::FromEnd(from)), Some(Bound::FromEnd(to))) => to >= from,
         (_, Some(Bound::Record(0) | Bound::Share(0))) => true,
         (Some(Bound::Share(from)), _) => from == 100 * PERCENT,
         _ => false,
@@ -156,8 +162,14 @@ fn parse_bound(text: &str) -> Result<Option<Bound>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    if text.starts_with('-') {
-        return Err(format!("`{text}`: records are counted from the front only"));
+    if let Some(from_end) = text.strip_prefix('-').filter(|rest| !rest.is_empty() && !rest.starts_with('-')) {
+        return Ok(parse_bound(from_end)?.map(|bound| match bound {
+            Bound::Record(0) | Bound::FromEnd(0) => Bound::Record(0),
+            Bound::Record(records) | Bound::FromEnd(records) => Bound::FromEnd(records),
+            // Nothing from the end is nothing, as in Python.
+            Bound::Share(0) => Bound::Share(0),
+            Bound::Share(share) => Bound::Share(100 * PERCENT - share),
+        }));
     }
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
     let Some(percent) = text.strip_suffix('%') else {
@@ -196,6 +208,7 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Record(record) => record.fmt(f),
+            Self::FromEnd(records) => write!(f, "-{records}"),
             Self::Share(share) => {
                 let fraction = format!("{:04}", share % PERCENT);
                 let fraction = fraction.trim_end_matches('0');
@@ -236,9 +249,15 @@ mod tests {
 
     #[test]
     fn a_split_prints_as_it_was_written() {
-        for text in
-            ["train", "train[:1%]", "train[100:200]", "train[50%:]", "v-1.0_x[0.25%:7]", "t[:0.0001%]"]
-        {
+        for text in [
+            "train",
+            "train[:1%]",
+            "train[100:200]",
+            "train[50%:]",
+            "v-1.0_x[0.25%:7]",
+            "t[:0.0001%]",
+            "t[-20:-5]",
+        ] {
             assert_eq!(split(text).to_string(), text);
         }
     }
@@ -251,6 +270,9 @@ mod tests {
             ("train[0%:100%]", "train"),
             ("train[:007]", "train[:7]"),
             ("train[:1.50%]", "train[:1.5%]"),
+            ("train[-10%:]", "train[90%:]"),
+            ("train[-0:]", "train"),
+            ("train[-100%:]", "train"),
         ] {
             assert_eq!(split(text).to_string(), printed);
         }
@@ -261,7 +283,9 @@ mod tests {
         let explain = |text: &str| text.parse::<Split>().unwrap_err().problem;
         insta::assert_snapshot!(text_error("train[1%"), @"split `train[1%`: the slice does not end in `]`; a split is a name, or a slice as `train[:1%]`, `train[100:200]` or `train[50%:]`");
         assert_eq!(explain("train[5]"), "the slice has no `:`");
-        assert_eq!(explain("train[-5:]"), "`-5`: records are counted from the front only");
+        assert_eq!(explain("train[--5:]"), "`--5` is neither the number of a record nor a percentage");
+        assert_eq!(explain("train[-5:-5]"), "the slice holds no records");
+        assert_eq!(explain("train[:-0]"), "the slice holds no records");
         assert_eq!(explain("train[:101%]"), "`101%` is more than 100%");
         assert_eq!(explain("train[:99999999999999999999%]"), "`99999999999999999999%` is more than 100%");
         assert_eq!(explain("train[:1.00001%]"), "`1.00001%` is not a percentage of at most four decimals");
@@ -293,6 +317,11 @@ mod tests {
         assert_eq!(split("t[8:20]").records(10), 8..10);
         assert_eq!(split("t[80%:5]").records(10), 8..8);
         assert_eq!(split("t").records(u64::MAX), 0..u64::MAX);
+        assert_eq!(split("t[-3:]").records(10), 7..10);
+        assert_eq!(split("t[:-3]").records(10), 0..7);
+        assert_eq!(split("t[-30:-8]").records(10), 0..2);
+        assert_eq!(split("t[-3:5]").records(10), 7..7);
+        assert_eq!(split("t[-1%:]").records(150), 148..150);
     }
 
     #[test]

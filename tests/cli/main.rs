@@ -17,6 +17,7 @@ mod find;
 mod guide;
 mod init;
 mod inspect;
+mod interleave;
 mod json;
 mod learn;
 mod list;

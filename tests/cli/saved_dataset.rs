@@ -10,14 +10,14 @@ byte = true
 
 [task.two]
 source   = { hf_dataset = { train = "two", test = "two" } }
-features = { text = { vocabulary = "bytes" } }
+features = { targets = { vocabulary = "bytes" } }
 shuffle  = []
-steps    = [{ op = "tokenize" }]
+steps    = [{ op = "rekey", to_from = { targets = "text" } }, { op = "tokenize" }]
 
 [task.flat]
 source   = { hf_dataset = { train = "flat" }, columns = { text = "string", label = "int32" } }
-features = { text = { vocabulary = "bytes" } }
-steps    = [{ op = "tokenize" }, { op = "append_eos" }]
+features = { targets = { vocabulary = "bytes" } }
+steps    = [{ op = "rekey", to_from = { targets = "text" } }, { op = "tokenize" }, { op = "append_eos" }]
 "#;
 
 fn project() -> Project {

@@ -6,6 +6,7 @@ mod damage;
 mod duplicates;
 mod explain;
 mod forms;
+mod program;
 mod reading;
 mod rejects;
 mod reuse;

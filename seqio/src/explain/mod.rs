@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::feature::FeatureLengths;
 use crate::preprocess::{Step, TokenEdit, token_type, type_name};
-use crate::source::{ColumnSpec, OnBadRow, SourceFormat, TableSpec};
+use crate::source::{ColumnSpec, Interleave, OnBadRow, SourceFormat, TableSpec};
 use crate::task::Task;
 
 /// The path of a task, printed by [`Display`](std::fmt::Display) and serialized for programs.
@@ -54,6 +54,9 @@ pub struct SourceExplanation {
     pub splits: Vec<SplitExplanation>,
     /// Its columns; none if the task came from a cache.
     pub columns: Vec<Column>,
+    /// How the files of a split take turns, if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interleave: Option<Interleave>,
     /// Of a query: the columns that order rows and identify them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<String>,
@@ -195,6 +198,7 @@ fn source(task: &Task) -> SourceExplanation {
         reads: task.whole_split_steps().len() + 1,
         splits: spec.splits.iter().map(split).collect(),
         columns: task.schemas().first().map(|schema| columns(schema)).unwrap_or_default(),
+        interleave: spec.interleave,
         key: spec.key.clone(),
         tables: spec.tables.iter().map(table).collect(),
     }

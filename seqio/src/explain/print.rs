@@ -56,6 +56,7 @@ fn format_in_words(format: SourceFormat) -> &'static str {
         SourceFormat::Tfrecord => "TFRecord",
         SourceFormat::HfDataset => "a saved data set of Hugging Face's",
         SourceFormat::SeqioCache => "a cache of SeqIO",
+        SourceFormat::Program => "a source of the program's own",
         SourceFormat::Sql => "rows of a query",
     }
 }
@@ -69,7 +70,12 @@ impl Explanation {
             OnBadRow::SetAside => "bad records are set aside and counted",
         };
         writeln!(f, "\nsource `{}`: {}; {bad}", source.name, format_in_words(source.format))?;
+        if let Some(turns) = source.interleave {
+            let (files, records) = (turns.cycle_length, turns.block_length);
+            writeln!(f, "  files take turns: {files} are open at a time, and a turn is {records} records")?;
+        }
         let width = source.splits.iter().map(|split| split.name.chars().count()).max().unwrap_or_default();
+        let has_files = source.format != SourceFormat::Program;
         for split in &source.splits {
             let patterns = match source.format {
                 // As one line.
@@ -77,7 +83,7 @@ impl Explanation {
                 _ => split.patterns.join(", "),
             };
             write!(f, "  {:width$}  {patterns}", split.name)?;
-            if let (Some(files), Some(bytes)) = (split.files, split.bytes) {
+            if let (Some(files), Some(bytes), true) = (split.files, split.bytes, has_files) {
                 let plural = if files == 1 { "" } else { "s" };
                 write!(f, "  ({files} file{plural}, {})", size_in_words(bytes))?;
             }

@@ -16,7 +16,7 @@ use self::parse::{Defined, Parsed, parse};
 use crate::error::{DefinitionError, DefinitionErrorKind, DefinitionErrors};
 use crate::locate::{Locator, Part, TaskText};
 use crate::preprocess::CustomSteps;
-use crate::source::{SourceError, SourceFormat, SourceSpec};
+use crate::source::{ProgramSources, SourceError, SourceFormat, SourceSpec};
 use crate::task::{BuildRequest, Columns, Definition, OpenVocabulary, Task, TaskFile, TaskSpec, build};
 use crate::text::{nearest, quoted};
 use crate::vocabulary::{SharedVocabulary, VocabularyError, VocabularySpec};
@@ -31,6 +31,7 @@ pub struct Registry {
     /// Vocabularies that are there, but whose tables have mistakes.
     broken_vocabularies: BTreeSet<String>,
     custom: CustomSteps,
+    sources: ProgramSources,
     open: Mutex<BTreeMap<String, Arc<OpenVocabulary>>>,
     built: Mutex<BTreeMap<String, Arc<Task>>>,
 }
@@ -97,6 +98,14 @@ impl Registry {
         registry.checked(Vec::new())
     }
 
+    /// The same registry for a program with sources of its own, which tasks name by `program`.
+    #[must_use]
+    pub fn with_sources(mut self, sources: ProgramSources) -> Self {
+        self.sources = sources;
+        self.built.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        self
+    }
+
     /// Names of the tasks, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.tasks.keys().map(String::as_str)
@@ -135,7 +144,7 @@ impl Registry {
         let known = self.known(name)?;
         let mut errors = Vec::new();
         let vocabularies = self.open_vocabularies(known, &mut errors);
-        let source = open_source(name, known, &mut errors);
+        let source = open_source(name, known, &self.sources, &mut errors);
         let (Some(source), true) = (source, errors.is_empty()) else {
             return Err(DefinitionErrors::new(errors));
         };
@@ -423,18 +432,27 @@ fn open_vocabulary(known: &Known<VocabularySpec>) -> Result<SharedVocabulary, Bo
     })
 }
 
-fn open_source(name: &str, known: &Known<TaskSpec>, errors: &mut Vec<DefinitionError>) -> Option<Columns> {
+fn open_source(
+    name: &str,
+    known: &Known<TaskSpec>,
+    sources: &ProgramSources,
+    errors: &mut Vec<DefinitionError>,
+) -> Option<Columns> {
     let Known { spec, folder, locator } = known;
-    let opened = spec
-        .source
-        .pin(name, folder)
-        .and_then(|pinned| Ok((pinned.open_pinned(name, folder)?, pinned.columns)));
+    let opened = if spec.source.format == SourceFormat::Program {
+        let own = spec.source.name.as_deref().unwrap_or(name);
+        spec.source.check().and_then(|()| sources.open(own, &spec.source.splits, &spec.source.columns))
+    } else {
+        spec.source
+            .pin(name, folder)
+            .and_then(|pinned| Ok((pinned.open_pinned(name, folder)?, pinned.columns)))
+    };
     let error = match opened {
         Ok((source, columns)) => return Some(Columns::Source { source, columns }),
         Err(error) => error,
     };
     errors.push(source_error(&error, name, locator));
-    if spec.source.format == SourceFormat::Sql {
+    if matches!(spec.source.format, SourceFormat::Sql | SourceFormat::Program) {
         return None;
     }
     // Opening stops at the first pattern that matches nothing: the others are tried one by one.
@@ -453,6 +471,7 @@ fn open_source(name: &str, known: &Known<TaskSpec>, errors: &mut Vec<DefinitionE
 fn source_error(error: &SourceError, task: &str, locator: &Locator) -> DefinitionError {
     let mentioned = match error {
         SourceError::NoFiles { pattern } => pattern.clone(),
+        SourceError::Program { name, .. } => name.clone(),
         SourceError::Io { path, .. } | SourceError::Malformed { path, .. } => path.display().to_string(),
         _ => String::new(),
     };
@@ -470,7 +489,9 @@ fn source_error(error: &SourceError, task: &str, locator: &Locator) -> Definitio
         }),
     };
     let kind = match error {
-        SourceError::NoFiles { .. } | SourceError::Io { .. } => DefinitionErrorKind::Source,
+        SourceError::NoFiles { .. } | SourceError::Io { .. } | SourceError::Program { .. } => {
+            DefinitionErrorKind::Source
+        }
         _ => DefinitionErrorKind::Definition,
     };
     let hint = match error {

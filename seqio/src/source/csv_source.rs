@@ -18,6 +18,7 @@ use crate::source::csv::{CsvRecords, parse_csv};
 use crate::source::csv_head::CsvHead;
 use crate::source::csv_records::RecordScan;
 use crate::source::dialect::CsvDialect;
+use crate::source::interleave::{CutRecords, RecordAt};
 use crate::source::jsonl::declared_schema;
 use crate::source::lines::{Cutting, LineChunks, file_ranges};
 use crate::source::listing::Listing;
@@ -211,6 +212,22 @@ impl DataSource for CsvSource {
             windows.push((range, ordinals));
         }
         Ok(SliceWindows { windows, counts: lines })
+    }
+}
+
+impl CutRecords for CsvSource {
+    fn records(&self, file: &SourceFile, chunk: &RawChunk) -> Result<Vec<RecordAt>, SourceError> {
+        let head = self.head(file)?;
+        let mut records = Vec::new();
+        let place = |offset: u64| usize::try_from(offset - chunk.first_offset).unwrap_or(usize::MAX);
+        let mut all = CsvRecords::new(chunk, &self.dialect).peekable();
+        while let Some(record) = all.next() {
+            let end = all.peek().map_or(chunk.records.text().len(), |next| place(next.offset));
+            if Self::is_record(&head, record.offset, record.content.is_some()) {
+                records.push(RecordAt { ordinal: record.ordinal, bytes: place(record.offset)..end });
+            }
+        }
+        Ok(records)
     }
 }
 

@@ -8,13 +8,17 @@ use crate::source::column::ColumnSpec;
 use crate::source::compression::check_name;
 use crate::source::count::{count_lines_of_ranges, line_number};
 use crate::source::infer::{check_declared, infer_columns, pin_by_records};
-use crate::source::jsonl::{declared_schema, parse_jsonl};
+use crate::source::interleave::{CutRecords, RecordAt};
+use crate::source::jsonl::{declared_schema, is_blank, parse_jsonl};
 use crate::source::lines::{Cutting, LineChunks, file_ranges};
 use crate::source::listing::Listing;
-use crate::source::text::{parse_text, text_schema};
+use crate::source::record::line_records;
+use crate::source::text::{is_header, parse_text, text_schema};
 use crate::source::{
-    DataSource, FileRanges, ParsedChunk, RawChunk, RawChunks, SourceError, SourceFile, SourceRange,
+    DataSource, FileRanges, ParsedChunk, RawChunk, RawChunks, SliceWindows, SourceError, SourceFile,
+    SourceRange,
 };
+use crate::split::{Split, slice_windows};
 
 /// A source of lines.
 #[derive(Debug)]
@@ -27,13 +31,26 @@ pub(super) struct LineSource {
 
 #[derive(Debug)]
 enum Kind {
-    Text,
+    /// So many lines at the head of each file are no examples.
+    Text {
+        header_lines: u64,
+    },
     Jsonl(BTreeMap<String, ColumnSpec>),
 }
 
 impl LineSource {
     pub(super) fn text(listing: Listing) -> Self {
-        Self { listing, cutting: Cutting::default(), schema: text_schema(), kind: Kind::Text }
+        Self {
+            listing,
+            cutting: Cutting::default(),
+            schema: text_schema(),
+            kind: Kind::Text { header_lines: 0 },
+        }
+    }
+
+    /// The same source without the first lines of each file.
+    pub(super) fn without_header(self, header_lines: u64) -> Self {
+        Self { kind: Kind::Text { header_lines }, ..self }
     }
 
     /// A source of JSON Lines with these columns, which are declared or have been inferred.
@@ -96,7 +113,9 @@ impl DataSource for LineSource {
 
     fn parse(&self, file: &SourceFile, chunk: &RawChunk) -> Result<ParsedChunk, SourceError> {
         match &self.kind {
-            Kind::Text => parse_text(&self.listing.name, &self.schema, file, chunk),
+            Kind::Text { header_lines } => {
+                parse_text(&self.listing.name, &self.schema, *header_lines, file, chunk)
+            }
             Kind::Jsonl(columns) => parse_jsonl(&self.listing.name, columns, &self.schema, file, chunk),
         }
     }
@@ -107,6 +126,36 @@ impl DataSource for LineSource {
 
     fn line_of(&self, file: &SourceFile, range: SourceRange, ordinal: u64) -> Result<u64, SourceError> {
         line_number(file, range, ordinal)
+    }
+
+    /// A slice counts lines, but for those at the head of files.
+    fn slice(&self, split: &Split, files: &[SourceFile]) -> Result<SliceWindows, SourceError> {
+        let mut counts = Vec::new();
+        for (index, file) in (0u32..).zip(files) {
+            counts.extend(self.count_records(file, index)?);
+        }
+        let header = |range: SourceRange| match self.kind {
+            Kind::Text { header_lines } if range.start == 0 => header_lines,
+            Kind::Text { .. } | Kind::Jsonl(_) => 0,
+        };
+        let records: Vec<(SourceRange, u64)> =
+            counts.iter().map(|&(range, lines)| (range, lines.saturating_sub(header(range)))).collect();
+        let windows = slice_windows(split, &records).into_iter().map(|(range, window)| {
+            // The header belongs to the first line after it.
+            let start = if window.start == 0 { 0 } else { window.start + header(range) };
+            (range, start..window.end + header(range))
+        });
+        Ok(SliceWindows { windows: windows.collect(), counts })
+    }
+}
+
+impl CutRecords for LineSource {
+    fn records(&self, _file: &SourceFile, chunk: &RawChunk) -> Result<Vec<RecordAt>, SourceError> {
+        Ok(line_records(chunk, |line| match (&self.kind, &line.text) {
+            (Kind::Text { header_lines }, _) => !is_header(chunk, line.ordinal, *header_lines),
+            (Kind::Jsonl(_), Ok(text)) => !is_blank(text),
+            (Kind::Jsonl(_), Err(_)) => true,
+        }))
     }
 }
 
@@ -121,7 +170,6 @@ mod tests {
     use crate::source::compression::tests::{SUFFIXES, pack};
     use crate::source::testing::show;
     use crate::source::{SourceSpec, column::ScalarType};
-    use crate::split::{Split, slice_windows};
 
     /// A folder with these files in it.
     fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {

@@ -27,6 +27,7 @@ mod location;
 mod members;
 mod parquet;
 mod patterns;
+mod program;
 mod record;
 mod reject;
 mod saved_dataset;
@@ -56,8 +57,10 @@ pub use self::column::{ColumnSpec, ColumnType, ScalarType};
 #[cfg(feature = "sql")]
 pub(crate) use self::columns::{column_type, convert};
 pub use self::dialect::{Dialect, Header};
+pub use self::interleave::Interleave;
 #[cfg(feature = "sql")]
 pub(crate) use self::jsonl::declared_schema;
+pub use self::program::{ProgramError, ProgramSource, ProgramSources};
 pub use self::reject::{Reject, RejectedContent};
 pub use self::spec::{OnBadRow, SourceFormat, SourceSpec};
 #[cfg(feature = "sql")]
@@ -251,8 +254,8 @@ pub trait DataSource: Debug + Send + Sync {
     /// Says what reading may take from now on; it never changes what is read.
     fn set_budget(&self, _budget: &ReadBudget) {}
 
-    /// Whether `file` is no file but what a query, or the order of a cache of SeqIO, makes of the other files of its
-    /// split: what it holds follows from the definition and from them.
+    /// Whether `file` is no file but what a query, files that take turns, or a function of a program's own gives: what it
+    /// holds follows from the definition, its name and the other files of its split.
     fn is_result(&self, _file: &SourceFile) -> bool {
         false
     }
@@ -293,6 +296,14 @@ pub enum SourceError {
         split: String,
         /// The names there are.
         found: Vec<String>,
+    },
+    /// A program has no such source of its own.
+    #[error("{problem}")]
+    Program {
+        /// The name asked for.
+        name: String,
+        /// What there is and what to do.
+        problem: String,
     },
     /// A pattern names a place that cannot be read from.
     #[error("`{pattern}`: {problem}")]
@@ -345,6 +356,7 @@ impl SourceError {
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::NoFiles { pattern } => Self::NoFiles { pattern: pattern.clone() },
+            Self::Program { name, problem } => Self::Program { name: name.clone(), problem: problem.clone() },
             Self::NoSplit { split, found } => Self::NoSplit { split: split.clone(), found: found.clone() },
             Self::Io { path, error } => {
                 Self::Io { path: path.clone(), error: std::io::Error::new(error.kind(), error.to_string()) }

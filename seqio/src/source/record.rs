@@ -8,10 +8,24 @@
 //! ```
 
 use crate::example::{ExampleId, ExampleRow, Origin};
+use crate::source::interleave::RecordAt;
 use crate::source::{BadRow, RawChunk, SourceFile};
 
 /// A mark at the start of a file that says it is UTF-8.
 pub(super) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// The lines of a chunk that are records, with their line ends.
+pub(super) fn line_records(chunk: &RawChunk, is_record: impl Fn(&Line<'_>) -> bool) -> Vec<RecordAt> {
+    let all: Vec<(u64, usize, bool)> = lines(chunk)
+        .map(|line| {
+            let start = usize::try_from(line.offset - chunk.first_offset).unwrap_or(usize::MAX);
+            (line.ordinal, start, is_record(&line))
+        })
+        .collect();
+    let ends = all.iter().skip(1).map(|(_, start, _)| *start).chain([chunk.records.text().len()]);
+    let records = all.iter().zip(ends).filter(|((_, _, is_record), _)| *is_record);
+    records.map(|(&(ordinal, start, _), end)| RecordAt { ordinal, bytes: start..end }).collect()
+}
 
 /// One line.
 pub(super) struct Line<'a> {

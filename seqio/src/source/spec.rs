@@ -21,12 +21,13 @@ use crate::source::column::{ColumnSpec, ColumnType};
 use crate::source::csv_infer::pin_csv_columns;
 use crate::source::csv_source::CsvSource;
 use crate::source::dialect::{CsvDialect, Dialect};
-use crate::source::interleave::{Interleave, InterleavedSource};
+use crate::source::interleave::{CutRecords, Interleave, InterleavedSource};
 use crate::source::line_source::{LineSource, pin_jsonl_columns};
 use crate::source::listing::{Listing, ListingKind};
 use crate::source::location::local_pattern;
 use crate::source::parquet::{ParquetSource, pin_parquet_columns};
 use crate::source::patterns::check_patterns;
+use crate::source::program::program_only;
 use crate::source::seqio_cache::pin_seqio_cache_columns;
 use crate::source::table_spec::TableSpec;
 use crate::source::tfrecord::{TfRecordSource, pin_tfrecord_columns};
@@ -41,7 +42,7 @@ pub struct SourceSpec {
     pub format: SourceFormat,
     /// Split to the patterns of its files, relative to the folder of the task file; of [`SourceFormat::Sql`] to its
     /// query, of [`SourceFormat::HfDataset`] and
-    /// [`SourceFormat::SeqioCache`] to its folder, by itself.
+    /// [`SourceFormat::SeqioCache`] to its folder, of [`SourceFormat::Program`] to a name, by itself.
     pub splits: BTreeMap<String, Vec<String>>,
     /// The columns to read; empty: those that the first file has.
     pub columns: BTreeMap<String, ColumnSpec>,
@@ -51,6 +52,10 @@ pub struct SourceSpec {
     pub on_bad_row: OnBadRow,
     /// The name that enters example ids, if not the task's.
     pub name: Option<String>,
+    /// Of text: how many lines at the head of each file are no examples.
+    pub skip_header_lines: u64,
+    /// Whether the files of a split take turns.
+    pub interleave: Option<Interleave>,
     /// Of a query: the columns of its result that order rows and identify them.
     pub key: Vec<String>,
     /// Of a query: the tables that it reads.
@@ -79,6 +84,8 @@ pub enum SourceFormat {
     HfDataset,
     /// Caches that SeqIO wrote, in its order.
     SeqioCache,
+    /// What a program gives itself.
+    Program,
     /// The rows of a query over tables.
     Sql,
 }
@@ -144,6 +151,11 @@ impl SourceSpec {
         Self::new(SourceFormat::SeqioCache, splits)
     }
 
+    /// What a program gives itself; `("train", "stories")` for each split, by the name it is registered under.
+    pub fn program<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
+        Self::new(SourceFormat::Program, splits)
+    }
+
     /// Queries; `("train", "SELECT …")` for each split. They need a [`key`](Self::key) and [`tables`](Self::table).
     pub fn sql<S: Into<String>, P: Into<String>>(splits: impl IntoIterator<Item = (S, P)>) -> Self {
         Self::new(SourceFormat::Sql, splits)
@@ -160,6 +172,8 @@ impl SourceSpec {
             dialect: Dialect::default(),
             on_bad_row: OnBadRow::Fail,
             name: None,
+            skip_header_lines: 0,
+            interleave: None,
             key: Vec::new(),
             tables: BTreeMap::new(),
         };
@@ -191,6 +205,20 @@ impl SourceSpec {
     #[must_use]
     pub fn on_bad_row(mut self, on_bad_row: OnBadRow) -> Self {
         self.on_bad_row = on_bad_row;
+        self
+    }
+
+    /// Passes over the first lines of each file of text.
+    #[must_use]
+    pub fn skip_header_lines(mut self, lines: u64) -> Self {
+        self.skip_header_lines = lines;
+        self
+    }
+
+    /// Lets the files of a split take turns.
+    #[must_use]
+    pub fn interleave(mut self, interleave: Interleave) -> Self {
+        self.interleave = Some(interleave);
         self
     }
 
@@ -236,8 +264,15 @@ impl SourceSpec {
             {
                 return refuse(format!("split `{split}` is in one folder; name that alone"));
             }
+            if self.format == SourceFormat::Program {
+                if patterns.len() > 1 {
+                    return refuse(format!("split `{split}` is of one source; name that alone"));
+                }
+                continue;
+            }
             patterns.iter().try_for_each(|pattern| local_pattern(pattern).map(drop))?;
         }
+        self.check_order()?;
         if self.format == SourceFormat::Text && !self.columns.is_empty() {
             return refuse("lines of text have the one column `text`; leave `columns` out".to_owned());
         }
@@ -258,6 +293,42 @@ impl SourceSpec {
             return refuse("`key` and `tables` are for `sql`; leave them out".to_owned());
         }
         Ok(())
+    }
+
+    /// Sees that what is passed over and whose turn it is make sense for the format.
+    fn check_order(&self) -> Result<(), SourceError> {
+        let part =
+            |key: &str, problem: String| Err(SourceError::Part { keys: vec![key.to_owned()], problem });
+        if self.skip_header_lines > 0 && self.format != SourceFormat::Text {
+            let problem = "only `text` has `skip_header_lines`; leave it out (of `csv` the header is known)";
+            return part("skip_header_lines", problem.to_owned());
+        }
+        let Some(interleave) = self.interleave else { return Ok(()) };
+        match self.format {
+            SourceFormat::Text
+            | SourceFormat::Jsonl
+            | SourceFormat::Csv
+            | SourceFormat::Tsv
+            | SourceFormat::Tfrecord => {}
+            SourceFormat::SeqioCache => {
+                return part(
+                    "interleave",
+                    "caches of SeqIO are read in its order; leave `interleave` out".to_owned(),
+                );
+            }
+            SourceFormat::Parquet
+            | SourceFormat::Arrow
+            | SourceFormat::HfDataset
+            | SourceFormat::Program
+            | SourceFormat::Sql => {
+                let problem = "only files of `text`, `jsonl`, `csv`, `tsv` and `tfrecord` take turns; leave `interleave` out";
+                return part("interleave", problem.to_owned());
+            }
+        }
+        match interleave.problem() {
+            Some(problem) => part("interleave", problem),
+            None => Ok(()),
+        }
     }
 
     /// Sees that queries have what they need, without a look at what they say.
@@ -339,12 +410,19 @@ impl SourceSpec {
         if self.format == SourceFormat::Sql {
             return crate::sql::pin_queries(self, name, base_dir);
         }
+        if self.format == SourceFormat::Program {
+            return Err(program_only(self.splits.values().flatten().next().map_or("", String::as_str)));
+        }
         for patterns in self.splits.values() {
             check_patterns(base_dir, patterns)?;
         }
         let listing = self.listing(name, base_dir);
+        if self.format == SourceFormat::HfDataset {
+            // Which files a split has is known from its folder alone.
+            listing.split_names().iter().try_for_each(|split| listing.files(split).map(drop))?;
+        }
         let columns = match self.format {
-            SourceFormat::Text | SourceFormat::Sql => BTreeMap::new(),
+            SourceFormat::Text | SourceFormat::Sql | SourceFormat::Program => BTreeMap::new(),
             SourceFormat::Jsonl => pin_jsonl_columns(&listing, &self.columns)?,
             SourceFormat::Csv | SourceFormat::Tsv => {
                 pin_csv_columns(&listing, &self.csv_dialect()?, &self.columns)?
@@ -371,14 +449,19 @@ impl SourceSpec {
         let listing = self.listing(name, base_dir);
         let columns = self.columns.clone();
         Ok(match self.format {
-            SourceFormat::Text => Arc::new(LineSource::text(listing)),
-            SourceFormat::Jsonl => Arc::new(LineSource::jsonl(listing, columns)),
+            SourceFormat::Text => {
+                self.in_turns(LineSource::text(listing).without_header(self.skip_header_lines))
+            }
+            SourceFormat::Jsonl => self.in_turns(LineSource::jsonl(listing, columns)),
             SourceFormat::Csv | SourceFormat::Tsv => {
-                Arc::new(CsvSource::new(listing, self.csv_dialect()?, columns))
+                self.in_turns(CsvSource::new(listing, self.csv_dialect()?, columns))
+            }
+            SourceFormat::Program => {
+                return Err(program_only(self.splits.values().flatten().next().map_or("", String::as_str)));
             }
             SourceFormat::Parquet => Arc::new(ParquetSource::new(listing, columns)),
             SourceFormat::Arrow | SourceFormat::HfDataset => Arc::new(ArrowSource::new(listing, columns)),
-            SourceFormat::Tfrecord => Arc::new(TfRecordSource::new(listing, columns)),
+            SourceFormat::Tfrecord => self.in_turns(TfRecordSource::new(listing, columns)),
             SourceFormat::SeqioCache => {
                 let shards = TfRecordSource::of_seqio_cache(listing, columns);
                 Arc::new(InterleavedSource::new(Arc::new(shards), Interleave::default()))
@@ -391,6 +474,14 @@ impl SourceSpec {
                 unreachable!("`check` refuses SQL in a program without it")
             }
         })
+    }
+
+    /// A source whose files take turns if the definition says so.
+    fn in_turns<S: CutRecords + 'static>(&self, files: S) -> Arc<dyn DataSource> {
+        match self.interleave {
+            Some(order) => Arc::new(InterleavedSource::new(Arc::new(files), order)),
+            None => Arc::new(files),
+        }
     }
 
     pub(crate) fn listing(&self, name: &str, base_dir: &Path) -> Listing {
@@ -447,6 +538,10 @@ struct SourceTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "train": "cache/my/task", "validation": "cache/my/task" }))]
     seqio_cache: Option<BTreeMap<String, String>>,
+    /// What a program that uses this library gives itself: the name of the source that it registered, for each split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = json!({ "train": "stories" }))]
+    program: Option<BTreeMap<String, String>>,
     /// The rows of a query over `tables`, for each split, ordered and named by `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
@@ -482,6 +577,17 @@ struct SourceTable {
         extend("x-default" = "see below", "x-type" = "table")
     )]
     dialect: Dialect,
+    /// `text` only: how many lines at the head of each file are passed over.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(example = 1, extend("default" = 0))]
+    skip_header_lines: u64,
+    /// `text`, `jsonl`, `csv`, `tsv` and `tfrecord` only: the files of a split take turns, as SeqIO reads them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        example = Interleave { cycle_length: 16, block_length: 16 },
+        extend("x-default" = "files one after the other", "x-type" = "table")
+    )]
+    interleave: Option<Interleave>,
     /// What a record that cannot be read does.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(example = OnBadRow::Skip, extend("default" = "fail"))]
@@ -514,13 +620,14 @@ impl TryFrom<SourceTable> for SourceSpec {
             (SourceFormat::Tfrecord, table.tfrecord),
             (SourceFormat::HfDataset, table.hf_dataset.map(single)),
             (SourceFormat::SeqioCache, table.seqio_cache.map(single)),
+            (SourceFormat::Program, table.program.map(single)),
             (SourceFormat::Sql, table.sql.map(single)),
         ];
         let mut given = formats.into_iter().filter_map(|(format, splits)| Some((format, splits?)));
         let (Some((format, splits)), None) = (given.next(), given.next()) else {
             return Err(
-                "a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache` and \
-                 `sql`"
+                "a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache`, \
+                 `program` and `sql`"
                     .to_owned(),
             );
         };
@@ -532,6 +639,8 @@ impl TryFrom<SourceTable> for SourceSpec {
             dialect: table.dialect,
             on_bad_row: table.on_bad_row,
             name: table.name,
+            skip_header_lines: table.skip_header_lines,
+            interleave: table.interleave,
             key: table.key.0,
             tables: table.tables,
         })
@@ -563,11 +672,14 @@ impl From<SourceSpec> for SourceTable {
             tfrecord: of(SourceFormat::Tfrecord),
             hf_dataset: of(SourceFormat::HfDataset).map(joined),
             seqio_cache: of(SourceFormat::SeqioCache).map(joined),
+            program: of(SourceFormat::Program).map(joined),
             sql: of(SourceFormat::Sql).map(joined),
             key: Patterns(spec.key),
             tables: spec.tables,
             columns: spec.columns,
             dialect: spec.dialect,
+            skip_header_lines: spec.skip_header_lines,
+            interleave: spec.interleave,
             on_bad_row: spec.on_bad_row,
             name: spec.name,
         }
@@ -670,10 +782,10 @@ mod tests {
 
     #[test]
     fn mistakes_in_the_table_are_explained() {
-        insta::assert_snapshot!(parse_error("name = \"x\""), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache` and `sql`");
-        insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache` and `sql`");
+        insta::assert_snapshot!(parse_error("name = \"x\""), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache`, `program` and `sql`");
+        insta::assert_snapshot!(parse_error("text = { train = \"a\" }\njsonl = { train = \"a\" }"), @"a source has exactly one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache`, `program` and `sql`");
         insta::assert_snapshot!(parse_error("text = { train = 3 }"), @"invalid type: integer `3`, expected a file pattern or a list of file patterns");
-        insta::assert_snapshot!(parse_error("xls = { train = \"a\" }"), @"unknown field `xls`, expected one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache`, `sql`, `key`, `tables`, `columns`, `dialect`, `on_bad_row`, `name`");
+        insta::assert_snapshot!(parse_error("xls = { train = \"a\" }"), @"unknown field `xls`, expected one of `text`, `jsonl`, `csv`, `tsv`, `parquet`, `arrow`, `tfrecord`, `hf_dataset`, `seqio_cache`, `program`, `sql`, `key`, `tables`, `columns`, `dialect`, `skip_header_lines`, `interleave`, `on_bad_row`, `name`");
         insta::assert_snapshot!(parse_error("jsonl = { train = \"a\" }\non_bad_row = \"ignore\""), @"unknown variant `ignore`, expected one of `fail`, `skip`, `set_aside`");
         assert!(
             parse_error("jsonl = { train = \"a\" }\ncolumns = { a = \"str\" }")

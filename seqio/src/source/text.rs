@@ -18,9 +18,15 @@ pub(super) fn text_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("text", DataType::Utf8, true)]))
 }
 
+/// Whether a line is among the first of its file, which are no examples.
+pub(super) fn is_header(chunk: &RawChunk, ordinal: u64, header_lines: u64) -> bool {
+    chunk.range.start == 0 && ordinal < header_lines
+}
+
 pub(super) fn parse_text(
     source: &str,
     schema: &SchemaRef,
+    header_lines: u64,
     file: &SourceFile,
     chunk: &RawChunk,
 ) -> Result<ParsedChunk, SourceError> {
@@ -29,7 +35,7 @@ pub(super) fn parse_text(
     let mut texts = StringBuilder::with_capacity(num_lines, num_bytes);
     let mut rows = Vec::with_capacity(num_lines);
     let mut bad_rows = Vec::new();
-    for line in lines(chunk) {
+    for line in lines(chunk).filter(|line| !is_header(chunk, line.ordinal, header_lines)) {
         match &line.text {
             Ok(text) => {
                 texts.append_value(text);

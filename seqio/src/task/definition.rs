@@ -6,7 +6,7 @@
 //!
 //! - the format version of the cache;
 //! - of the source: its name (it enters example ids), kind, columns (declared or inferred), `on_bad_row`, of CSV and TSV
-//!   the dialect; of a query its text, its key, and the kinds, dialects and declared columns of its tables;
+//!   the dialect, of text the lines that are skipped at the head of files; how files take turns, if they do; of a query its text, its key, and the kinds, dialects and declared columns of its tables;
 //! - the steps above the boundary, in order, each with its settings and its version; of SQL neither blanks nor comments
 //!   that make no difference;
 //! - of each feature: its name, its vocabulary (settings and the hash of the file), whether it is required, and, if a
@@ -151,6 +151,12 @@ impl Task {
             "columns": self.source_columns,
             "on_bad_row": source.on_bad_row,
         });
+        if source.skip_header_lines > 0 {
+            canonical["skip_header_lines"] = source.skip_header_lines.into();
+        }
+        if let Some(interleave) = source.interleave {
+            canonical["interleave"] = json!(interleave);
+        }
         // With its defaults, so that it is the same whether they are written or not.
         if let (SourceFormat::Csv | SourceFormat::Tsv, Ok(dialect)) = (source.format, source.csv_dialect()) {
             canonical["dialect"] = json!(dialect);

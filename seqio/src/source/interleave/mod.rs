@@ -10,6 +10,8 @@
 //! when its file is read by itself, so that the order of reading moves no id, and is known by the key (file, line).
 
 mod rows;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::example::{ExampleRow, Examples, Origin};
 use crate::key::{KeyValue, key_text};
@@ -38,17 +42,47 @@ pub(super) use self::turns::tests::shard;
 const ENDING: &str = ".interleaved";
 
 /// How many files take turns, and how long a turn is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Interleave {
-    /// Files that are read at a time.
-    pub(super) cycle_length: u32,
-    /// Records of a file before it is the next one's turn.
-    pub(super) block_length: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(description = "Files take turns, in the order in which SeqIO reads them without shuffling.")]
+pub struct Interleave {
+    /// Files that are open at a time, at most 1,024; a file that ends makes room for the next.
+    #[serde(default = "sixteen")]
+    #[schemars(example = 4, extend("default" = 16))]
+    pub cycle_length: u32,
+    /// Records that a file gives before it is the next one's turn.
+    #[serde(default = "sixteen")]
+    #[schemars(example = 1, extend("default" = 16))]
+    pub block_length: u32,
+}
+
+fn sixteen() -> u32 {
+    16
+}
+
+impl Interleave {
+    /// Why it makes no sense, if it makes none.
+    pub(super) fn problem(self) -> Option<String> {
+        match (self.cycle_length, self.block_length) {
+            (0, _) => Some(
+                "`cycle_length` is the number of files that are open at a time, and must be 1 or more"
+                    .to_owned(),
+            ),
+            (_, 0) => {
+                Some("`block_length` is the number of records of a turn, and must be 1 or more".to_owned())
+            }
+            (1025.., _) => Some(format!(
+                "`cycle_length` is {}; at most 1,024 files are open at a time",
+                self.cycle_length
+            )),
+            _ => None,
+        }
+    }
 }
 
 impl Default for Interleave {
     fn default() -> Self {
-        Self { cycle_length: 16, block_length: 16 }
+        Self { cycle_length: sixteen(), block_length: sixteen() }
     }
 }
 
@@ -97,7 +131,7 @@ impl InterleavedSource {
 
     /// The split that `file` holds together.
     fn split_of<'a>(&self, file: &'a SourceFile) -> Option<&'a str> {
-        let split = file.name.strip_suffix(ENDING).filter(|_| file.path == PathBuf::from(&file.name))?;
+        let split = file.name.strip_suffix(ENDING).filter(|_| file.path.as_os_str() == file.name.as_str())?;
         self.files.splits().iter().any(|name| name == split).then_some(split)
     }
 
