@@ -233,6 +233,7 @@ impl Pass for KeysPass<'_> {
             row_bytes: 0,
             tokens: 0,
             counts: BTreeMap::new(),
+            characters: BTreeMap::new(),
             dropped: BTreeMap::new(),
         })
     }

@@ -372,6 +372,7 @@ impl<P: Pass> Encoder<'_, P> {
             tokens: made.tokens,
             damage: chunk.damage,
             counts: made.counts,
+            characters: made.characters,
             dropped: made.dropped,
             ..PartContent::default()
         };
@@ -521,6 +522,8 @@ impl Pass for RowsPass<'_> {
             let first = u128::from(chunk.first_ordinal) << 64;
             (0..examples.len() as u128).map(|place| (first | place).to_be_bytes()).collect()
         };
+        let sum = |characters: &Vec<u32>| characters.iter().copied().map(u64::from).sum::<u64>();
+        let characters = examples.characters.iter().map(|(name, rows)| (name.clone(), sum(rows))).collect();
         let columns = self.context.columns;
         let batch = columns.store(&examples.columns, &examples.rows, &keys)?;
         let batch = SpillBatch::new(columns, batch).expect("it was made with the spill's columns");
@@ -529,6 +532,7 @@ impl Pass for RowsPass<'_> {
             row_bytes: batch.total_bytes(),
             tokens: batch.num_tokens(),
             counts: examples.counts,
+            characters,
             dropped: examples.dropped,
             batch,
         })

@@ -299,11 +299,22 @@ impl Merge<'_> {
 
     fn statistics(&self, shards: &[ShardRecord], bytes: u64) -> SplitStatistics {
         let mut counts: BTreeMap<&str, EncodeCounts> = BTreeMap::new();
+        let mut characters: Option<BTreeMap<String, u64>> = None;
         let mut bad_rows = BadRowStatistics::default();
         let mut dropped: BTreeMap<usize, u64> = BTreeMap::new();
         for range in &self.encoded.ranges {
             let file = &self.encoded.files[range.file as usize].name;
             for content in range.parts.parts.iter().map(|part| &part.content) {
+                if content.rows > 0 {
+                    let sums = characters.get_or_insert_with(|| {
+                        content.characters.keys().map(|feature| (feature.clone(), 0)).collect()
+                    });
+                    // Known of all rows, or not known.
+                    sums.retain(|feature, _| content.characters.contains_key(feature));
+                    for (feature, sum) in sums {
+                        *sum += content.characters.get(feature).copied().unwrap_or_default();
+                    }
+                }
                 for (feature, count) in &content.counts {
                     *counts.entry(feature).or_default() += *count;
                 }
@@ -340,7 +351,7 @@ impl Merge<'_> {
             duplicates: Vec::new(),
             seqio: BTreeMap::new(),
         }
-        .with_seqio_names()
+        .with_seqio_names(&characters.unwrap_or_default())
     }
 }
 

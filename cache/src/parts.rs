@@ -92,6 +92,9 @@ pub(crate) struct PartContent {
     pub(crate) damage: Option<String>,
     /// What the encoders met, by feature.
     pub(crate) counts: BTreeMap<String, EncodeCounts>,
+    /// Characters of the texts that features of the rows were encoded from, where they are known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) characters: BTreeMap<String, u64>,
     /// Examples that steps dropped, by the step's number.
     #[serde(default)]
     pub(crate) dropped: BTreeMap<usize, u64>,
@@ -120,6 +123,15 @@ impl PartContent {
         self.damage = self.damage.take().or(other.damage);
         for (feature, counts) in other.counts {
             *self.counts.entry(feature).or_default() += counts;
+        }
+        // Known of all rows, or not known.
+        if self.rows == other.rows {
+            self.characters = other.characters;
+        } else if other.rows > 0 {
+            self.characters.retain(|feature, _| other.characters.contains_key(feature));
+            for (feature, characters) in &mut self.characters {
+                *characters += other.characters.get(feature).copied().unwrap_or_default();
+            }
         }
         for (step, dropped) in other.dropped {
             *self.dropped.entry(step).or_default() += dropped;

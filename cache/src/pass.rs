@@ -54,6 +54,8 @@ pub(crate) struct Made<B> {
     pub(crate) row_bytes: u64,
     pub(crate) tokens: u64,
     pub(crate) counts: BTreeMap<String, EncodeCounts>,
+    /// Characters of the texts that features were encoded from.
+    pub(crate) characters: BTreeMap<String, u64>,
     /// By the step that dropped them.
     pub(crate) dropped: BTreeMap<usize, u64>,
 }

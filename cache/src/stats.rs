@@ -226,14 +226,25 @@ impl FeatureStatistics {
 }
 
 impl SplitStatistics {
-    /// Adds SeqIO's names for what is known.
-    pub(crate) fn with_seqio_names(mut self) -> Self {
+    /// Adds SeqIO's names for what is known; `characters` are those of the texts that features were encoded from.
+    pub(crate) fn with_seqio_names(mut self, characters: &BTreeMap<String, u64>) -> Self {
         self.seqio.insert("examples".to_owned(), self.examples);
         for (name, feature) in &self.features {
             self.seqio.insert(format!("{name}_tokens"), feature.tokens);
             self.seqio.insert(format!("{name}_max_tokens"), feature.max_tokens.into());
+            if let Some(&characters) = characters.get(name) {
+                self.seqio.insert(format!("{name}_chars"), characters);
+            }
         }
         self
+    }
+}
+
+impl SplitStatistics {
+    /// Characters of the texts that a feature was encoded from; `None` where that is not known: the source has ids, or a
+    /// step after `tokenize` makes examples of its own.
+    pub fn characters(&self, feature: &str) -> Option<u64> {
+        self.seqio.get(&format!("{feature}_chars")).copied()
     }
 }
 

@@ -172,14 +172,19 @@ fn print(stats: &SplitStats, out: &mut Out) -> anyhow::Result<()> {
     let listing = stats.duplicates_file.as_deref();
     print_dropped(&statistics.dropped, &statistics.duplicates, listing, out)?;
     for (name, feature) in &statistics.features {
-        print_feature(name, feature, out)?;
+        print_feature(name, feature, statistics.characters(name), out)?;
     }
     print_forecasts(&stats.forecasts, out)?;
     writeln!(out)?;
     Ok(())
 }
 
-fn print_feature(name: &str, feature: &FeatureStatistics, out: &mut Out) -> anyhow::Result<()> {
+fn print_feature(
+    name: &str,
+    feature: &FeatureStatistics,
+    characters: Option<u64>,
+    out: &mut Out,
+) -> anyhow::Result<()> {
     let paint = out.paint;
     writeln!(out, "\n  {}: {}", paint.text(Style::Strong, name), counted(feature.tokens, "token"))?;
     let share = |part: u64| format!("{} ({})", count(part), percent(part as f64, feature.tokens as f64));
@@ -201,6 +206,10 @@ fn print_feature(name: &str, feature: &FeatureStatistics, out: &mut Out) -> anyh
             percentiles(&["p50", "p90", "p95", "p99", "p99.9"])
         ),
     ]);
+    if let Some(characters) = characters {
+        let each = if feature.tokens == 0 { 0.0 } else { characters as f64 / feature.tokens as f64 };
+        table.row(["characters".into(), format!("{} ({each:.2} a token)", count(characters))]);
+    }
     table.row(["empty".into(), counted(feature.empty, "example")]);
     table.row(["unknown".into(), share(feature.unknown_tokens)]);
     table.row(["special spellings".into(), count(feature.special_spellings)]);

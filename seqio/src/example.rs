@@ -121,6 +121,9 @@ pub struct Examples {
     pub rows: Vec<ExampleRow>,
     /// Sums over the steps run so far, by feature.
     pub counts: BTreeMap<String, EncodeCounts>,
+    /// Of features that were encoded from text: the characters of each row's. A step that makes rows of its own loses
+    /// them.
+    pub characters: BTreeMap<String, Vec<u32>>,
     /// Examples that steps have dropped so far, by the step's number in the task, from 1.
     pub dropped: BTreeMap<usize, u64>,
 }
@@ -132,7 +135,7 @@ impl Examples {
     /// If the numbers of rows differ.
     pub fn new(columns: RecordBatch, rows: Vec<ExampleRow>) -> Self {
         assert_eq!(columns.num_rows(), rows.len(), "every row has an id");
-        Self { columns, rows, counts: BTreeMap::new(), dropped: BTreeMap::new() }
+        Self { columns, rows, counts: BTreeMap::new(), characters: BTreeMap::new(), dropped: BTreeMap::new() }
     }
 
     /// The same rows with other columns: what a one-to-one step returns.
@@ -155,6 +158,10 @@ impl Examples {
             self.columns = filter_record_batch(&self.columns, &BooleanArray::from(keep.to_vec()))?;
             let mut kept = keep.iter().copied();
             self.rows.retain(|_| kept.next().unwrap_or(false));
+            for characters in self.characters.values_mut() {
+                let mut kept = keep.iter().copied();
+                characters.retain(|_| kept.next().unwrap_or(false));
+            }
         }
         Ok(self)
     }

@@ -116,3 +116,26 @@ fn an_estimate_of_small_data_is_near_the_truth() {
         estimate.peak_bytes > estimate.cache_bytes && estimate.free_bytes > 0 && estimate.cpu_seconds > 0.0
     );
 }
+
+#[test]
+fn characters_are_counted_of_the_examples_that_are_left() {
+    let lines = ["aé", "b", "aé", "ccc"].map(|text| format!("{{\"text\": \"{text}\"}}\n")).concat();
+    let world = World::new(&[("train-a.jsonl", &lines), ("validation.jsonl", "{\"text\": \"\"}\n")]);
+    let caches = world.caches("caches");
+    let characters = |task: &Task, split: &str| {
+        let report = caches.build(task, &splits(&[split]), &config(2), &NoProgress).unwrap();
+        report.splits[0].statistics.seqio.get("targets_chars").copied()
+    };
+    assert_eq!(characters(&task(&world, TASK), "train"), Some(8));
+    assert_eq!(characters(&task(&world, TASK), "validation"), Some(0));
+    // What a step drops after `tokenize` does not count.
+    let distinct =
+        TASK.replace("{ op = \"cache\" }", "{ op = \"deduplicate\", by = \"targets\" }, { op = \"cache\" }");
+    assert_eq!(characters(&task(&world, &distinct), "train"), Some(6));
+    // Of ids nobody knows the text.
+    let world = World::new(&[("train-a.jsonl", "{\"text\": [5, 6]}\n"), ("validation.jsonl", "")]);
+    let ids = TASK.replace("text = \"string\"", "text = \"list<int32>\"");
+    let caches = world.caches("caches");
+    let report = caches.build(&task(&world, &ids), &splits(&["train"]), &config(1), &NoProgress).unwrap();
+    assert_eq!(report.splits[0].statistics.characters("targets"), None);
+}

@@ -79,6 +79,7 @@ impl Preprocessor for Tokenize {
         let schema = self.output_schema(&input, ctx)?;
         let mut columns = examples.columns.columns().to_vec();
         let mut counts: BTreeMap<String, EncodeCounts> = BTreeMap::new();
+        let mut characters = BTreeMap::new();
         for (name, feature) in &ctx.output_features {
             let Some((index, field)) = input.column_with_name(name) else { continue };
             let column = Arc::clone(&columns[index]);
@@ -88,6 +89,7 @@ impl Preprocessor for Tokenize {
                     let (tokens, met) = encode(name, feature, &texts, &examples.rows)?;
                     columns[index] = Arc::new(tokens);
                     counts.insert(name.clone(), met);
+                    characters.insert(name.clone(), characters_of(&texts));
                     if self.keep_pretokenized {
                         columns.push(texts);
                     }
@@ -102,6 +104,7 @@ impl Preprocessor for Tokenize {
         for (name, met) in counts {
             *examples.counts.entry(name).or_default() += met;
         }
+        examples.characters.extend(characters);
         Ok(examples)
     }
 }
@@ -157,6 +160,12 @@ fn encode(
         ends.push(end_offset(name, ids.len(), &rows[row])?);
     }
     Ok((token_column(ids, ends), counts))
+}
+
+/// The characters of each text; a null has none.
+fn characters_of(texts: &ArrayRef) -> Vec<u32> {
+    let count = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+    texts.as_string::<i32>().iter().map(|text| text.map_or(0, count)).collect()
 }
 
 fn end_offset(name: &str, end: usize, row: &ExampleRow) -> Result<i32, PreprocessError> {
@@ -261,6 +270,9 @@ mod tests {
         let input = text_examples(&[("targets", &[Some("a?"), Some("</s>")])]);
         let output = Tokenize::default().apply(input, &context("targets", Some(1))).unwrap();
         assert_eq!(output.counts["targets"], EncodeCounts { unknown: 1, special_spellings: 1 });
+        assert_eq!(output.characters["targets"], [2, 4]);
+        let kept = output.keep(&[false, true]).unwrap();
+        assert_eq!(kept.characters["targets"], [4]);
     }
 
     #[test]
