@@ -215,6 +215,28 @@ mod tests {
     }
 
     #[test]
+    fn folders_of_tasks_are_those_of_seqio() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/seqio/names.jsonl");
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut elsewhere = Vec::new();
+        for line in text.lines() {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            if row["fn"] != "get_task_dir_from_name" {
+                elsewhere.push(row["fn"].as_str().unwrap().to_owned());
+                continue;
+            }
+            let cases = row["cases"].as_array().unwrap();
+            assert_eq!(cases.len(), 5);
+            for case in cases {
+                let [name, folder] = [0, 1].map(|at| case[at].as_str().unwrap());
+                assert_eq!(task_folder(Path::new("root"), name), Path::new("root").join(folder), "{name}");
+            }
+        }
+        // A task whose lengths are fixed has the name that its task file gives it.
+        assert_eq!(elsewhere, ["_get_fully_cached_name"]);
+    }
+
+    #[test]
     fn files_of_workers_say_which_worker_they_are_of() {
         let share = Share::new(1, 4).unwrap();
         let lock = worker_lock_file("0123456789abcdef", share);

@@ -14,6 +14,7 @@ mod explain;
 mod faults;
 mod filter;
 mod find;
+mod fully_cached;
 mod guide;
 mod init;
 mod inspect;
