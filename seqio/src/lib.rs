@@ -116,8 +116,8 @@ pub use crate::text::{lines_in_words, nearest, quoted};
 pub use crate::vocabulary::{
     Arithmetic, ByteVocabulary, FullCodepointVocabulary, Listed, NormalizationForm,
     PartialCodepointVocabulary, PassThroughVocabulary, SentencePiece, SentencePieceOptions, SharedVocabulary,
-    SpecialId, SpecialIds, SpecialTokensInText, SplitPattern, UnigramVocabulary, Vocabulary, VocabularyError,
-    VocabularySpec, WordPieceOptions,
+    SpecialId, SpecialIds, SpecialPlaces, SpecialTokensInText, SplitPattern, UnigramVocabulary, Vocabulary,
+    VocabularyError, VocabularySpec, WordPieceOptions,
 };
 pub use crate::whole_split::{
     ChoiceReport, Dropped, Drops, DuplicateCounts, KeyRecord, Position, Repeated, Scratch, SplitChoices,

@@ -10,7 +10,7 @@
 use crate::example::EncodeCounts;
 use crate::vocabulary::sentinels::Sentinels;
 use crate::vocabulary::special_ids::readable_ids;
-use crate::vocabulary::{SpecialIds, Vocabulary, VocabularyError};
+use crate::vocabulary::{SpecialIds, SpecialPlaces, Vocabulary, VocabularyError};
 
 const PAD: i32 = 0;
 const EOS: i32 = 1;
@@ -53,6 +53,22 @@ impl Vocabulary for ByteVocabulary {
     fn encode_into(&self, text: &str, ids: &mut Vec<i32>) -> Result<EncodeCounts, VocabularyError> {
         ids.extend(text.bytes().map(|byte| FIRST_BYTE + i32::from(byte)));
         Ok(EncodeCounts::default())
+    }
+
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
+    fn encode_with_offsets_into(
+        &self,
+        text: &str,
+        _special: SpecialPlaces<'_>,
+        ids: &mut Vec<i32>,
+        starts: &mut Vec<usize>,
+    ) -> Result<EncodeCounts, VocabularyError> {
+        let chars = text.char_indices();
+        starts.extend(chars.flat_map(|(at, char)| std::iter::repeat_n(at, char.len_utf8())));
+        self.encode_into(text, ids)
     }
 
     fn decode(&self, ids: &[i32]) -> String {

@@ -16,8 +16,11 @@ mod byte;
 mod codepoint;
 #[cfg(test)]
 pub(crate) mod golden;
+mod guard;
 mod lines;
 mod listed;
+#[cfg(test)]
+mod offsets;
 mod pass_through;
 mod pipeline;
 mod sentencepiece;
@@ -51,6 +54,7 @@ pub use self::{
 };
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -92,6 +96,15 @@ pub enum SpecialTokensInText {
     Match,
 }
 
+/// Which spellings of special tokens in a text become special ids, when its places are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecialPlaces<'a> {
+    /// As the vocabulary was opened.
+    AsUsual,
+    /// All, but those that touch these ranges of bytes, which rise: they are text like any other.
+    AllBut(&'a [Range<usize>]),
+}
+
 /// Turns text into token ids and ids into text.
 ///
 /// Laws: `encode_into` appends and depends on nothing but the text; every id is in `0..vocab_size`; it never adds
@@ -112,6 +125,31 @@ pub trait Vocabulary: Debug + Send + Sync {
 
     /// Appends the ids of `text` to `ids`. Scratch memory is pooled inside: any number of threads may call it.
     fn encode_into(&self, text: &str, ids: &mut Vec<i32>) -> Result<EncodeCounts, VocabularyError>;
+
+    /// Whether [`Self::encode_with_offsets_into`] can say where tokens begin.
+    fn has_offsets(&self) -> bool {
+        false
+    }
+
+    /// Appends the ids of `text` to `ids`, and for each id the byte of `text` where its token begins to `starts`: bytes
+    /// never fall, and tokens that share a character begin where it does. With [`SpecialPlaces::AsUsual`] the ids are
+    /// those of [`Self::encode_into`].
+    fn encode_with_offsets_into(
+        &self,
+        _text: &str,
+        _special: SpecialPlaces<'_>,
+        _ids: &mut Vec<i32>,
+        _starts: &mut Vec<usize>,
+    ) -> Result<EncodeCounts, VocabularyError> {
+        Err(VocabularyError::Encode {
+            problem: format!("a `{}` vocabulary does not say where its tokens begin in a text", self.kind()),
+        })
+    }
+
+    /// Where `text` spells special tokens that [`SpecialPlaces::AllBut`] can keep text, from left to right.
+    fn special_places(&self, _text: &str) -> Result<Vec<Range<usize>>, VocabularyError> {
+        Ok(Vec::new())
+    }
 
     /// The text of `ids`.
     fn decode(&self, ids: &[i32]) -> String;

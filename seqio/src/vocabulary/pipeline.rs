@@ -48,10 +48,31 @@ pub(super) fn encode(
         padding: Override::Off,
         truncation: Override::Off,
     };
-    let encoded = caught(|| match steps.are_needed_for(text) {
+    or_words(damaged, tokens, |tokens| match steps.are_needed_for(text) {
         false => pipeline.encode_into(text, &OPTIONS, tokens),
         true => steps.encode(pipeline, text, tokens),
-    });
+    })
+}
+
+/// Runs the crate's steps one by one, and tells at which byte of the text each token begins.
+pub(super) fn encode_with_starts(
+    pipeline: &PipelineTokenizer,
+    steps: &Steps,
+    damaged: &str,
+    text: &str,
+    tokens: &mut Vec<PipelineToken>,
+    starts: &mut Vec<usize>,
+) -> Result<(), VocabularyError> {
+    or_words(damaged, tokens, |tokens| steps.encode_with_starts(pipeline, text, tokens, starts))
+}
+
+/// Makes words of what the crate's encoder says, or of its panic.
+fn or_words(
+    damaged: &str,
+    tokens: &mut Vec<PipelineToken>,
+    encode: impl FnOnce(&mut Vec<PipelineToken>) -> tokenizers::Result<()>,
+) -> Result<(), VocabularyError> {
+    let encoded = caught(|| encode(tokens));
     let problem = match encoded {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => plain_words(&error.to_string()),

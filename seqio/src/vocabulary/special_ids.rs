@@ -6,13 +6,14 @@
 //! ```
 
 use std::cell::LazyCell;
+use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::EncodeCounts;
 use crate::text::nearest;
-use crate::vocabulary::{SharedVocabulary, SpecialIds, Vocabulary, VocabularyError};
+use crate::vocabulary::{SharedVocabulary, SpecialIds, SpecialPlaces, Vocabulary, VocabularyError};
 
 /// A special id as a definition names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -165,6 +166,29 @@ impl Vocabulary for WithSpecialIds {
             counts.unknown = ids[start..].iter().filter(|id| Some(**id) == self.special.unk).count() as u64;
         }
         Ok(counts)
+    }
+
+    fn has_offsets(&self) -> bool {
+        self.inner.has_offsets()
+    }
+
+    fn encode_with_offsets_into(
+        &self,
+        text: &str,
+        special: SpecialPlaces<'_>,
+        ids: &mut Vec<i32>,
+        starts: &mut Vec<usize>,
+    ) -> Result<EncodeCounts, VocabularyError> {
+        let start = ids.len();
+        let mut counts = self.inner.encode_with_offsets_into(text, special, ids, starts)?;
+        if self.special.unk != self.inner.special_ids().unk {
+            counts.unknown = self.special.count_unknown(&ids[start..]);
+        }
+        Ok(counts)
+    }
+
+    fn special_places(&self, text: &str) -> Result<Vec<Range<usize>>, VocabularyError> {
+        self.inner.special_places(text)
     }
 
     fn decode(&self, ids: &[i32]) -> String {

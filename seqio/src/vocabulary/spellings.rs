@@ -5,6 +5,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Spellings of at least two bytes, grouped by their first two.
 #[derive(Debug)]
@@ -47,20 +48,24 @@ impl Spellings {
 
     /// How many there are in `text`: from left to right, the longest at each place, none inside another.
     pub(crate) fn count(&self, text: &str) -> u64 {
+        self.places(text).count() as u64
+    }
+
+    /// Where they are in `text`: from left to right, the longest at each place, none inside another.
+    pub(crate) fn places(&self, text: &str) -> impl Iterator<Item = Range<usize>> {
         let text = text.as_bytes();
-        let mut count = 0;
         let mut at = 0;
-        while let Some(found) = self.next_first_byte(&text[at..]) {
-            at += found;
-            match self.longest_at(&text[at..]) {
-                Some(length) => {
-                    count += 1;
+        std::iter::from_fn(move || {
+            while let Some(found) = self.next_first_byte(&text[at..]) {
+                at += found;
+                if let Some(length) = self.longest_at(&text[at..]) {
                     at += length;
+                    return Some(at - length..at);
                 }
-                None => at += 1,
+                at += 1;
             }
-        }
-        count
+            None
+        })
     }
 
     fn next_first_byte(&self, text: &[u8]) -> Option<usize> {

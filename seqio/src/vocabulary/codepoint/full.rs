@@ -10,7 +10,7 @@ use super::{EOS, piece};
 use crate::example::EncodeCounts;
 use crate::vocabulary::sentinels::Sentinels;
 use crate::vocabulary::special_ids::readable_ids;
-use crate::vocabulary::{SpecialIds, Vocabulary, VocabularyError};
+use crate::vocabulary::{SpecialIds, SpecialPlaces, Vocabulary, VocabularyError};
 
 /// SeqIO's size: one short of all code points, so that U+10FFFF has no id.
 const BASE_SIZE: i32 = 0x10_FFFF;
@@ -55,6 +55,21 @@ impl Vocabulary for FullCodepointVocabulary {
             if char == char::MAX { char::REPLACEMENT_CHARACTER as i32 } else { char as i32 }
         }));
         Ok(counts)
+    }
+
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
+    fn encode_with_offsets_into(
+        &self,
+        text: &str,
+        _special: SpecialPlaces<'_>,
+        ids: &mut Vec<i32>,
+        starts: &mut Vec<usize>,
+    ) -> Result<EncodeCounts, VocabularyError> {
+        starts.extend(text.char_indices().map(|(at, _)| at));
+        self.encode_into(text, ids)
     }
 
     fn decode(&self, ids: &[i32]) -> String {

@@ -11,7 +11,7 @@ use crate::example::EncodeCounts;
 use crate::vocabulary::lines::lines;
 use crate::vocabulary::sentinels::Sentinels;
 use crate::vocabulary::special_ids::readable_ids;
-use crate::vocabulary::{Listed, SpecialIds, Vocabulary, VocabularyError};
+use crate::vocabulary::{Listed, SpecialIds, SpecialPlaces, Vocabulary, VocabularyError};
 
 const PAD_ID: i32 = 0;
 const EOS_ID: i32 = 1;
@@ -113,6 +113,21 @@ impl Vocabulary for PartialCodepointVocabulary {
             id
         }));
         Ok(counts)
+    }
+
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
+    fn encode_with_offsets_into(
+        &self,
+        text: &str,
+        _special: SpecialPlaces<'_>,
+        ids: &mut Vec<i32>,
+        starts: &mut Vec<usize>,
+    ) -> Result<EncodeCounts, VocabularyError> {
+        starts.extend(text.char_indices().map(|(at, _)| at));
+        self.encode_into(text, ids)
     }
 
     fn decode(&self, ids: &[i32]) -> String {

@@ -14,6 +14,7 @@ mod decode;
 mod lattice;
 mod matcher;
 mod normalize;
+mod offsets;
 mod pieces;
 mod proto;
 mod sink;
@@ -25,24 +26,31 @@ mod utf8;
 mod word_cache;
 mod words;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use prost::Message;
 
 use self::bpe::{Bpe, Merger};
 use self::decode::Decoder;
 use self::matcher::Matcher;
-use self::normalize::Normalizer;
-use self::pieces::{Kind, Pieces};
+use self::normalize::{Normalizer, Origins};
+use self::offsets::Guarded;
+use self::pieces::{Kind, Piece, Pieces};
 use self::proto::ModelProto;
 use self::sink::Sink;
 use self::spellings::Spellings;
 use self::unigram::Unigram;
 use self::word_cache::MAX_WORD;
 use crate::example::EncodeCounts;
-use crate::vocabulary::{Arithmetic, SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError};
+use crate::vocabulary::guard::Guard;
+use crate::vocabulary::tokenizer_json::Marker;
+use crate::vocabulary::{
+    Arithmetic, SpecialIds, SpecialPlaces, SpecialTokensInText, Vocabulary, VocabularyError,
+};
 
 /// The longest normal form that is encoded, in bytes: places in it are counted by 32 bits.
 const MAX_TEXT: usize = (u32::MAX - 1) as usize;
@@ -87,6 +95,8 @@ pub struct SentencePiece {
     algorithm: Algorithm,
     decoder: Decoder,
     spellings: Spellings,
+    options: SentencePieceOptions,
+    guarded: OnceLock<Box<Guarded>>,
     /// Memory of earlier encodings, one entry for each thread that was ever at work at once.
     pool: Mutex<Vec<Scratch>>,
 }
@@ -113,6 +123,15 @@ enum Search {
 impl SentencePiece {
     /// Opens the bytes of a `.model` file.
     pub fn open(file: Vec<u8>, options: &SentencePieceOptions) -> Result<Self, VocabularyError> {
+        Self::open_with(file, options, None)
+    }
+
+    /// With a guard control pieces are found in text by its spellings.
+    fn open_with(
+        file: Vec<u8>,
+        options: &SentencePieceOptions,
+        guard: Option<&Guard>,
+    ) -> Result<Self, VocabularyError> {
         let mut model = ModelProto::decode(&*file)
             .map_err(|error| malformed(format!("not a SentencePiece model, or a damaged one: {error}")))?;
         let trainer = model.trainer.clone().unwrap_or_default();
@@ -126,13 +145,15 @@ impl SentencePiece {
             }
         };
         let pieces = Pieces::open(&mut model, options, is_bpe)?;
-        let matched = matched(&pieces, options.special_tokens_in_text);
+        let spelled = matched(&pieces, options.special_tokens_in_text, guard);
+        let matched: BTreeMap<&[u8], u32> = spelled.iter().map(|(text, id)| (text.as_bytes(), *id)).collect();
         let matcher = Matcher::build(&matched)?;
-        let normalizer = Normalizer::open(
+        let mut normalizer = Normalizer::open(
             model.normalizer.as_ref().unwrap_or(&Default::default()),
             trainer.treat_whitespace_as_suffix.unwrap_or(false),
             matcher.as_ref(),
         )?;
+        normalizer.stands_alone = guard.map(|_| Marker::START);
         let algorithm = if is_bpe {
             Algorithm::Bpe(Box::new(Bpe::build(&pieces, matcher.as_ref(), options.arithmetic)?))
         } else {
@@ -171,10 +192,55 @@ impl SentencePiece {
             algorithm,
             decoder,
             spellings,
+            options: *options,
+            guarded: OnceLock::new(),
             pool: Mutex::default(),
             matcher,
             pieces,
         })
+    }
+
+    /// Appends the ids of `text`. `origins` is told of its normal form, which is then shown to `see`.
+    fn encode(
+        &self,
+        text: &str,
+        ids: &mut Vec<i32>,
+        origins: &mut impl Origins,
+        see: impl FnOnce(&[u8]),
+    ) -> Result<EncodeCounts, VocabularyError> {
+        let mut scratch = self.scratch();
+        let Scratch { normalized, search } = &mut scratch;
+        let matcher = self.matcher.as_ref();
+        self.normalizer.normalize_traced(text.as_bytes(), matcher, normalized, origins);
+        if normalized.len() > MAX_TEXT {
+            return Err(VocabularyError::Encode {
+                problem: format!("a text of {} bytes; at most {MAX_TEXT} are read", normalized.len()),
+            });
+        }
+        normalized.extend_from_slice(&[0; PADDING]);
+        let mut sink = Sink::new(ids, self.pieces.unknown, self.pieces.bytes.as_deref());
+        match (&self.algorithm, search) {
+            (Algorithm::Unigram(unigram), Search::Unigram(search)) => {
+                unigram.encode(normalized, search, &mut sink);
+                if normalized.len() > KEPT_BYTES {
+                    search.trim();
+                }
+            }
+            (Algorithm::Bpe(bpe), Search::Bpe(merger)) => {
+                bpe.encode(normalized, matcher, merger, &mut sink);
+                if normalized.len() > KEPT_BYTES {
+                    merger.trim();
+                }
+            }
+            _ => unreachable!("scratch memory is made for the algorithm"),
+        }
+        let unknown = sink.unknowns;
+        see(&normalized[..normalized.len() - PADDING]);
+        if normalized.capacity() > KEPT_BYTES {
+            *normalized = Vec::new();
+        }
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+        Ok(EncodeCounts { unknown, special_spellings: self.spellings.count(text.as_bytes()) })
     }
 
     fn scratch(&self) -> Scratch {
@@ -207,38 +273,36 @@ impl Vocabulary for SentencePiece {
     }
 
     fn encode_into(&self, text: &str, ids: &mut Vec<i32>) -> Result<EncodeCounts, VocabularyError> {
-        let mut scratch = self.scratch();
-        let Scratch { normalized, search } = &mut scratch;
-        let matcher = self.matcher.as_ref();
-        self.normalizer.normalize(text.as_bytes(), matcher, normalized);
-        if normalized.len() > MAX_TEXT {
-            return Err(VocabularyError::Encode {
-                problem: format!("a text of {} bytes; at most {MAX_TEXT} are read", normalized.len()),
-            });
-        }
-        normalized.extend_from_slice(&[0; PADDING]);
-        let mut sink = Sink::new(ids, self.pieces.unknown, self.pieces.bytes.as_deref());
-        match (&self.algorithm, search) {
-            (Algorithm::Unigram(unigram), Search::Unigram(search)) => {
-                unigram.encode(normalized, search, &mut sink);
-                if normalized.len() > KEPT_BYTES {
-                    search.trim();
-                }
+        self.encode(text, ids, &mut (), |_| ())
+    }
+
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
+    fn encode_with_offsets_into(
+        &self,
+        text: &str,
+        special: SpecialPlaces<'_>,
+        ids: &mut Vec<i32>,
+        starts: &mut Vec<usize>,
+    ) -> Result<EncodeCounts, VocabularyError> {
+        match special {
+            SpecialPlaces::AsUsual => self.encode_with_starts(text, None, ids, starts),
+            SpecialPlaces::AllBut(kept) => {
+                let Guarded { guard, model } = self.guarded()?;
+                let written = guard.write(text, kept)?;
+                let begun = starts.len();
+                let counts = model.encode_with_starts(&written.text, Some(guard), ids, starts)?;
+                starts[begun..].iter_mut().for_each(|start| *start = written.origin(*start));
+                let special_spellings = self.spellings.count(text.as_bytes());
+                Ok(EncodeCounts { special_spellings, ..counts })
             }
-            (Algorithm::Bpe(bpe), Search::Bpe(merger)) => {
-                bpe.encode(normalized, matcher, merger, &mut sink);
-                if normalized.len() > KEPT_BYTES {
-                    merger.trim();
-                }
-            }
-            _ => unreachable!("scratch memory is made for the algorithm"),
         }
-        let unknown = sink.unknowns;
-        if normalized.capacity() > KEPT_BYTES {
-            *normalized = Vec::new();
-        }
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
-        Ok(EncodeCounts { unknown, special_spellings: self.spellings.count(text.as_bytes()) })
+    }
+
+    fn special_places(&self, text: &str) -> Result<Vec<Range<usize>>, VocabularyError> {
+        Ok(self.guarded()?.guard.places(text))
     }
 
     fn decode(&self, ids: &[i32]) -> String {
@@ -265,14 +329,23 @@ impl fmt::Debug for SentencePiece {
     }
 }
 
-/// What is found in text before anything else is done to it.
-fn matched(pieces: &Pieces, in_text: Option<SpecialTokensInText>) -> BTreeMap<&[u8], u32> {
+/// What is found in text before anything else is done to it; with a guard control pieces by its spellings.
+fn matched<'a>(
+    pieces: &'a Pieces,
+    in_text: Option<SpecialTokensInText>,
+    guard: Option<&Guard>,
+) -> Vec<(Cow<'a, str>, u32)> {
     let kinds: &[Kind] = match in_text {
+        _ if guard.is_some() => &[Kind::UserDefined, Kind::Control],
         None => &[Kind::UserDefined],
         Some(SpecialTokensInText::Plain) => &[],
         Some(SpecialTokensInText::Match) => &[Kind::UserDefined, Kind::Control],
     };
-    pieces.of(kinds).map(|(id, piece)| (piece.text.as_bytes(), id)).collect()
+    let spelled = |piece: &'a Piece| match guard {
+        Some(guard) if piece.kind == Kind::Control => Cow::Owned(guard.marker().spell(&piece.text)),
+        _ => Cow::Borrowed(&*piece.text),
+    };
+    pieces.of(kinds).map(|(id, piece)| (spelled(piece), id)).collect()
 }
 
 /// More strings than a trie can hold.

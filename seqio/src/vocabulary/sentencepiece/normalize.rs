@@ -19,8 +19,34 @@ pub(super) struct Normalizer {
     pub(super) remove_extra_whitespaces: bool,
     escape_whitespaces: bool,
     whitespace_as_suffix: bool,
+    /// A text that begins so gets no space before it.
+    pub(super) stands_alone: Option<&'static [u8]>,
     /// What to do at a byte, by the byte.
     lead: [Lead; 256],
+}
+
+/// Is told from which byte of a text each byte of its normal form comes.
+pub(super) trait Origins {
+    /// The next `len` bytes are those of the text from `from` on.
+    fn copied(&mut self, from: usize, len: usize);
+    /// The next `len` bytes stand for what is at `from`.
+    fn replaced(&mut self, from: usize, len: usize);
+}
+
+/// Nobody asks.
+impl Origins for () {
+    fn copied(&mut self, _: usize, _: usize) {}
+    fn replaced(&mut self, _: usize, _: usize) {}
+}
+
+impl Origins for Vec<usize> {
+    fn copied(&mut self, from: usize, len: usize) {
+        self.extend(from..from + len);
+    }
+
+    fn replaced(&mut self, from: usize, len: usize) {
+        self.extend(std::iter::repeat_n(from, len));
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +82,24 @@ impl Normalizer {
             remove_extra_whitespaces: spec.remove_extra_whitespaces.unwrap_or(true),
             escape_whitespaces: spec.escape_whitespaces.unwrap_or(true),
             whitespace_as_suffix,
+            stands_alone: None,
             lead,
         })
     }
 
     /// Writes the normal form of `text` to `out`, which is cleared first.
     pub(super) fn normalize(&self, text: &[u8], matcher: Option<&Matcher>, out: &mut Vec<u8>) {
+        self.normalize_traced(text, matcher, out, &mut ());
+    }
+
+    /// [`Self::normalize`], which tells `origins` where bytes come from: perhaps of more bytes than there are in the end.
+    pub(super) fn normalize_traced(
+        &self,
+        text: &[u8],
+        matcher: Option<&Matcher>,
+        out: &mut Vec<u8>,
+        origins: &mut impl Origins,
+    ) {
         out.clear();
         let mut rest = text;
         if self.remove_extra_whitespaces {
@@ -78,10 +116,13 @@ impl Normalizer {
         }
         out.reserve(rest.len() + rest.len() / 2);
         let space = if self.escape_whitespaces { SPACE.as_bytes() } else { b" " };
-        if self.add_dummy_prefix && !self.whitespace_as_suffix {
+        let skipped = text.len() - rest.len();
+        let stands_alone = self.stands_alone.is_some_and(|start| rest.starts_with(start));
+        if self.add_dummy_prefix && !self.whitespace_as_suffix && !stands_alone {
             out.extend_from_slice(space);
+            origins.replaced(skipped, space.len());
         }
-        self.body(rest, matcher, space, out);
+        self.body(text, skipped, matcher, space, out, origins);
         if self.remove_extra_whitespaces {
             while out.ends_with(space) {
                 out.truncate(out.len() - space.len());
@@ -92,9 +133,17 @@ impl Normalizer {
         }
     }
 
-    fn body(&self, text: &[u8], matcher: Option<&Matcher>, space: &[u8], out: &mut Vec<u8>) {
+    fn body(
+        &self,
+        text: &[u8],
+        start: usize,
+        matcher: Option<&Matcher>,
+        space: &[u8],
+        out: &mut Vec<u8>,
+        origins: &mut impl Origins,
+    ) {
         let mut after_space = self.remove_extra_whitespaces;
-        let mut at = 0;
+        let mut at = start;
         while at < text.len() {
             match self.lead[usize::from(text[at])] {
                 Lead::Plain => {
@@ -107,6 +156,7 @@ impl Normalizer {
                     }
                     if end > at {
                         out.extend_from_slice(&text[at..end]);
+                        origins.copied(at, end - at);
                         after_space = false;
                         at = end;
                         continue;
@@ -117,6 +167,7 @@ impl Normalizer {
                 {
                     if !after_space {
                         out.extend_from_slice(space);
+                        origins.replaced(at, space.len());
                         after_space = self.remove_extra_whitespaces;
                     }
                     at += 1;
@@ -125,6 +176,7 @@ impl Normalizer {
                 _ => {}
             }
             let (mut replacement, consumed) = self.prefix(&text[at..], matcher);
+            let (from, before) = (at, out.len());
             at += consumed;
             if after_space {
                 replacement = without_leading_spaces(replacement);
@@ -139,6 +191,7 @@ impl Normalizer {
                     _ => out.extend_from_slice(part),
                 }
             }
+            origins.replaced(from, out.len() - before);
             after_space = self.remove_extra_whitespaces && *last == b' ';
         }
     }

@@ -15,6 +15,8 @@ mod ranks;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
+use std::sync::OnceLock;
 
 use tokenizers::models::bpe::{BpeConfig, Merges, PipelineBPE, Vocab};
 use tokenizers::pipeline::{
@@ -30,12 +32,13 @@ pub use self::pattern::SplitPattern;
 use self::ranks::{Ranks, malformed};
 use crate::caught::caught;
 use crate::example::EncodeCounts;
+use crate::vocabulary::guard::Guard;
 use crate::vocabulary::pipeline::{append_ids, encode};
 use crate::vocabulary::sentinels::Sentinels;
 use crate::vocabulary::special_ids::{NamedIds, readable_ids, spelled_pieces};
 use crate::vocabulary::spellings::Spellings;
 use crate::vocabulary::tokenizer_json::Steps;
-use crate::vocabulary::{SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError};
+use crate::vocabulary::{SpecialIds, SpecialPlaces, SpecialTokensInText, Vocabulary, VocabularyError};
 
 /// What is said where the crate's encoder fails.
 const DAMAGED: &str = "the rank file does not fit the encoder's tables";
@@ -71,6 +74,15 @@ pub(crate) struct Tiktoken {
     /// Pad, EOS and BOS, where they are special tokens: they decode to nothing.
     silent: Vec<i32>,
     spellings: Spellings,
+    pattern: SplitPattern,
+    pipeline: PipelineTokenizer,
+    steps: Steps,
+    guarded: OnceLock<Guarded>,
+}
+
+/// Finds special tokens where a guard wrote them; made when it is first asked for.
+struct Guarded {
+    guard: Guard,
     pipeline: PipelineTokenizer,
     steps: Steps,
 }
@@ -111,8 +123,19 @@ impl Tiktoken {
         let end_of_text = special_tokens.iter().find(|(_, text)| *text == END_OF_TEXT).map(|(id, _)| *id);
         let own = SpecialIds { pad: 0, eos: end_of_text, bos: None, unk: None };
         let silent = special_tokens.keys().copied().collect();
-        let mut this =
-            Self { file, ranks, special_tokens, sentinels, special: own, silent, spellings, pipeline, steps };
+        let mut this = Self {
+            file,
+            ranks,
+            special_tokens,
+            sentinels,
+            special: own,
+            silent,
+            spellings,
+            pattern: options.pattern,
+            pipeline,
+            steps,
+            guarded: OnceLock::new(),
+        };
 
         let pieces = || spelled_pieces(this.vocab_size(), |id| this.piece(id));
         this.special = options.named.resolve(own, this.vocab_size(), pieces)?;
@@ -126,6 +149,39 @@ impl Tiktoken {
         match self.special_tokens.get(&id) {
             Some(text) => Some(text.as_bytes()),
             None => self.ranks.token(u32::try_from(id).ok()?),
+        }
+    }
+
+    /// Special tokens and sentinels.
+    fn all_special(&self) -> impl Iterator<Item = (i32, String)> {
+        self.special_tokens.iter().map(|(id, text)| (*id, text.clone())).chain(self.sentinels.iter())
+    }
+
+    fn guarded(&self) -> Result<&Guarded, VocabularyError> {
+        if let Some(guarded) = self.guarded.get() {
+            return Ok(guarded);
+        }
+        let guard = Guard::new(self.all_special().map(|(_, text)| text));
+        let renamed: Vec<(i32, String)> =
+            self.all_special().map(|(id, text)| (id, guard.marker().spell(&text))).collect();
+        let pipeline = build(&self.ranks, self.pattern, &renamed)?;
+        let steps = Steps::byte_level(self.ranks.end());
+        Ok(self.guarded.get_or_init(|| Guarded { guard, pipeline, steps }))
+    }
+
+    /// Appends where tokens begin that together are the bytes of `text`.
+    fn add_starts(&self, text: &str, ids: &[i32], starts: &mut Vec<usize>) -> Result<(), VocabularyError> {
+        let mut at = 0;
+        for id in ids {
+            starts.push(text.floor_char_boundary(at));
+            at += match self.sentinels.piece(*id) {
+                Some(sentinel) => sentinel.len(),
+                None => self.bytes_of(*id).map_or(0, <[u8]>::len),
+            };
+        }
+        match at == text.len() {
+            true => Ok(()),
+            false => Err(VocabularyError::Encode { problem: DAMAGED.to_owned() }),
         }
     }
 }
@@ -239,6 +295,37 @@ impl Vocabulary for Tiktoken {
         append_ids(ids, |tokens| encode(&self.pipeline, &self.steps, DAMAGED, text, tokens))?;
         let unknown = self.special.count_unknown(&ids[start..]);
         Ok(EncodeCounts { unknown, special_spellings: self.spellings.count(text) })
+    }
+
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
+    fn encode_with_offsets_into(
+        &self,
+        text: &str,
+        special: SpecialPlaces<'_>,
+        ids: &mut Vec<i32>,
+        starts: &mut Vec<usize>,
+    ) -> Result<EncodeCounts, VocabularyError> {
+        let first = ids.len();
+        match special {
+            SpecialPlaces::AsUsual => {
+                append_ids(ids, |tokens| encode(&self.pipeline, &self.steps, DAMAGED, text, tokens))?;
+            }
+            SpecialPlaces::AllBut(kept) => {
+                let Guarded { guard, pipeline, steps } = self.guarded()?;
+                let written = guard.write(text, kept)?;
+                append_ids(ids, |tokens| encode(pipeline, steps, DAMAGED, &written.text, tokens))?;
+            }
+        }
+        self.add_starts(text, &ids[first..], starts)?;
+        let unknown = self.special.count_unknown(&ids[first..]);
+        Ok(EncodeCounts { unknown, special_spellings: self.spellings.count(text) })
+    }
+
+    fn special_places(&self, text: &str) -> Result<Vec<Range<usize>>, VocabularyError> {
+        Ok(self.guarded()?.guard.places(text))
     }
 
     fn decode(&self, ids: &[i32]) -> String {

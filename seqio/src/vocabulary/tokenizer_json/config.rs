@@ -61,6 +61,12 @@ impl Config {
             .map(|token| (content(token), self.added_id(token)))
     }
 
+    /// The special tokens that can be spelled otherwise: a single character is an atom that merges start from, and so
+    /// is text already.
+    pub(super) fn renamable_tokens(&self) -> impl Iterator<Item = &str> {
+        self.special_tokens().map(|(text, _)| text).filter(|text| text.chars().count() > 1)
+    }
+
     /// The piece that stands for what the model cannot spell.
     pub(super) fn unknown_id(&self) -> Option<i32> {
         let model = self.model();
@@ -77,11 +83,10 @@ impl Config {
         self.tokens().find(|(piece, _)| *piece == token).map(|(_, id)| id)
     }
 
-    /// Whether pieces are spelled with a prefix or suffix that says where in a word they stand.
-    pub(super) fn has_affixes(&self) -> bool {
-        ["continuing_subword_prefix", "end_of_word_suffix"].into_iter().any(|affix| {
-            self.model().get(affix).and_then(Value::as_str).is_some_and(|affix| !affix.is_empty())
-        })
+    /// What pieces begin with that go on with a word, and what those end with that end one; mostly nothing.
+    pub(super) fn affixes(&self) -> [&str; 2] {
+        ["continuing_subword_prefix", "end_of_word_suffix"]
+            .map(|affix| self.model().get(affix).and_then(Value::as_str).unwrap_or(""))
     }
 
     /// Whether characters without a piece are spelled as bytes.
@@ -106,12 +111,8 @@ impl Config {
 
     /// With special tokens that keep their ids but are spelled as no text is, so that text never becomes one.
     pub(super) fn without_special_tokens(mut self, marker: &Marker) -> Self {
-        // A single character is an atom that merges start from: it is text already.
-        let renamed: BTreeMap<String, String> = self
-            .special_tokens()
-            .filter(|(text, _)| text.chars().count() > 1)
-            .map(|(text, _)| (text.to_owned(), marker.spell(text)))
-            .collect();
+        let renamed: BTreeMap<String, String> =
+            self.renamable_tokens().map(|text| (text.to_owned(), marker.spell(text))).collect();
         for token in self.root.get_mut("added_tokens").and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(spelling) = renamed.get(content(token)) {
                 token["content"] = json!(spelling);
@@ -245,26 +246,28 @@ impl Config {
 }
 
 /// Spells tokens with 128 noncharacters each, the bits of a hash, so that no text has them by chance.
-pub(super) struct Marker {
+pub(in crate::vocabulary) struct Marker {
     key: [u8; 32],
 }
 
 impl Marker {
     const CHARACTERS: usize = 128;
+    /// The bytes that every spelling begins with: U+10FFFE and U+10FFFF are F4 8F BF BE and F4 8F BF BF.
+    pub(in crate::vocabulary) const START: &'static [u8] = b"\xF4\x8F\xBF";
 
     /// A marker for this text. It depends on a hash of the text, so no text can spell its own marker.
-    pub(super) fn new(text: &[u8]) -> Self {
+    pub(in crate::vocabulary) fn new(text: &[u8]) -> Self {
         Self { key: *blake3::hash(text).as_bytes() }
     }
 
     /// Whether a text has enough of the characters to spell any marker, whatever a normalizer takes away between
     /// them.
-    pub(super) fn could_be_spelled_by(text: &str) -> bool {
-        // U+10FFFE and U+10FFFF are the characters F4 8F BF BE and F4 8F BF BF.
-        memchr::memmem::find_iter(text.as_bytes(), b"\xF4\x8F\xBF").nth(Self::CHARACTERS - 1).is_some()
+    pub(in crate::vocabulary) fn could_be_spelled_by(text: &str) -> bool {
+        memchr::memmem::find_iter(text.as_bytes(), Self::START).nth(Self::CHARACTERS - 1).is_some()
     }
 
-    fn spell(&self, token: &str) -> String {
+    /// The spelling of a token.
+    pub(in crate::vocabulary) fn spell(&self, token: &str) -> String {
         let hash = blake3::keyed_hash(&self.key, token.as_bytes());
         let bit = |n: usize| hash.as_bytes()[n / 8] >> (n % 8) & 1 == 1;
         (0..Self::CHARACTERS).map(|n| if bit(n) { '\u{10FFFF}' } else { '\u{10FFFE}' }).collect()

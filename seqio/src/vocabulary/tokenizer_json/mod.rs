@@ -10,24 +10,29 @@
 
 mod config;
 mod guess;
+mod offsets;
 mod steps;
 mod unigram;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
+use std::sync::OnceLock;
 
-use tokenizers::pipeline::{PipelineToken, PipelineTokenizer};
+use tokenizers::pipeline::PipelineTokenizer;
 
+pub(super) use self::config::Marker;
 pub(super) use self::steps::Steps;
 
-use self::config::{Config, Marker};
+use self::config::Config;
 use crate::caught::caught;
 use crate::example::EncodeCounts;
-use crate::vocabulary::pipeline::{append_ids, encode};
+use crate::vocabulary::guard::Guard;
+use crate::vocabulary::pipeline::{append_ids, encode, encode_with_starts};
 use crate::vocabulary::sentinels::{self, Sentinels};
 use crate::vocabulary::special_ids::{NamedIds, readable_ids, spelled_pieces};
 use crate::vocabulary::spellings::Spellings;
-use crate::vocabulary::{SpecialIds, SpecialTokensInText, Vocabulary, VocabularyError};
+use crate::vocabulary::{SpecialIds, SpecialPlaces, SpecialTokensInText, Vocabulary, VocabularyError};
 
 /// What is said where the crate's encoder fails.
 const DAMAGED: &str = "the tables of the `tokenizer.json` are damaged";
@@ -59,6 +64,14 @@ pub(crate) struct TokenizerJson {
     /// Pad, EOS and BOS, where they are special tokens: they decode to nothing.
     silent: Vec<i32>,
     spellings: Spellings,
+    steps: Steps,
+    guarded: OnceLock<Guarded>,
+}
+
+/// Finds special tokens where a guard wrote them; made when it is first asked for.
+struct Guarded {
+    guard: Guard,
+    pipeline: PipelineTokenizer,
     steps: Steps,
 }
 
@@ -105,8 +118,18 @@ impl TokenizerJson {
             }
         }
 
-        let mut this =
-            Self { file, whole, plain, sentinels, own_extra_ids, special: guessed, silent, spellings, steps };
+        let mut this = Self {
+            file,
+            whole,
+            plain,
+            sentinels,
+            own_extra_ids,
+            special: guessed,
+            silent,
+            spellings,
+            steps,
+            guarded: OnceLock::new(),
+        };
         let pieces = || spelled_pieces(this.vocab_size(), |id| this.piece(id));
         this.special = options.named.resolve(guessed, this.vocab_size(), pieces)?;
         let SpecialIds { pad, eos, bos, .. } = this.special;
@@ -114,16 +137,32 @@ impl TokenizerJson {
         Ok(this)
     }
 
-    /// Appends the ids of `text` by the pipeline that is right for it.
-    fn encode_tokens(&self, text: &str, tokens: &mut Vec<PipelineToken>) -> Result<(), VocabularyError> {
+    /// Lends the pipeline that is right for `text`.
+    fn with_pipeline(
+        &self,
+        text: &str,
+        encode: impl FnOnce(&PipelineTokenizer) -> Result<(), VocabularyError>,
+    ) -> Result<(), VocabularyError> {
         match &self.plain {
-            None => encode(&self.whole, &self.steps, DAMAGED, text, tokens),
+            None => encode(&self.whole),
             Some(_) if Marker::could_be_spelled_by(text) => {
                 let config = Config::parse(&self.file)?.without_special_tokens(&Marker::new(text.as_bytes()));
-                encode(&config.build()?, &self.steps, DAMAGED, text, tokens)
+                encode(&config.build()?)
             }
-            Some(plain) => encode(plain, &self.steps, DAMAGED, text, tokens),
+            Some(plain) => encode(plain),
         }
+    }
+
+    fn guarded(&self) -> Result<&Guarded, VocabularyError> {
+        if let Some(guarded) = self.guarded.get() {
+            return Ok(guarded);
+        }
+        let config = Config::parse(&self.file)?;
+        let guard = Guard::new(config.renamable_tokens().map(str::to_owned));
+        let renamed = config.without_special_tokens(guard.marker());
+        let pipeline = renamed.clone().build()?;
+        let steps = Steps::new(&renamed, &pipeline).map_err(|error| config::malformed(&error.to_string()))?;
+        Ok(self.guarded.get_or_init(|| Guarded { guard, pipeline, steps }))
     }
 }
 
@@ -155,9 +194,47 @@ impl Vocabulary for TokenizerJson {
 
     fn encode_into(&self, text: &str, ids: &mut Vec<i32>) -> Result<EncodeCounts, VocabularyError> {
         let start = ids.len();
-        append_ids(ids, |tokens| self.encode_tokens(text, tokens))?;
+        append_ids(ids, |tokens| {
+            self.with_pipeline(text, |pipeline| encode(pipeline, &self.steps, DAMAGED, text, tokens))
+        })?;
         let unknown = self.special.count_unknown(&ids[start..]);
         Ok(EncodeCounts { unknown, special_spellings: self.spellings.count(text) })
+    }
+
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
+    fn encode_with_offsets_into(
+        &self,
+        text: &str,
+        special: SpecialPlaces<'_>,
+        ids: &mut Vec<i32>,
+        starts: &mut Vec<usize>,
+    ) -> Result<EncodeCounts, VocabularyError> {
+        let first = ids.len();
+        match special {
+            SpecialPlaces::AsUsual => append_ids(ids, |tokens| {
+                self.with_pipeline(text, |pipeline| {
+                    encode_with_starts(pipeline, &self.steps, DAMAGED, text, tokens, starts)
+                })
+            })?,
+            SpecialPlaces::AllBut(kept) => {
+                let Guarded { guard, pipeline, steps } = self.guarded()?;
+                let written = guard.write(text, kept)?;
+                let begun = starts.len();
+                append_ids(ids, |tokens| {
+                    encode_with_starts(pipeline, steps, DAMAGED, &written.text, tokens, starts)
+                })?;
+                starts[begun..].iter_mut().for_each(|start| *start = written.origin(*start));
+            }
+        }
+        let unknown = self.special.count_unknown(&ids[first..]);
+        Ok(EncodeCounts { unknown, special_spellings: self.spellings.count(text) })
+    }
+
+    fn special_places(&self, text: &str) -> Result<Vec<Range<usize>>, VocabularyError> {
+        Ok(self.guarded()?.guard.places(text))
     }
 
     fn decode(&self, ids: &[i32]) -> String {

@@ -22,7 +22,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tokenizers::pipeline::{
     Model, PipelineModel, PipelineModelScratch, PipelinePreTokenizer, PipelineToken, PipelineTokenizer,
-    PreTokenizer, PreTokenizerScratch, Segment, SpecialSegmentIterator, normalize_all,
+    PreTokenizer, PreTokenizerScratch, Segment, Span, SpecialSegmentIterator, normalize_all,
 };
 use tokenizers::pre_tokenizers::sequence::PipelineSequence;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
@@ -43,7 +43,8 @@ const JOINTS: usize = 64;
 pub(in crate::vocabulary) struct Steps {
     /// In place of the pipeline's, where it has a regular expression without an engine.
     pre_tokenizer: Option<PipelinePreTokenizer>,
-    has_affixes: bool,
+    pub(super) prefix: String,
+    pub(super) suffix: String,
     has_byte_fallback: bool,
     size: usize,
     lengths: OnceLock<Vec<u16>>,
@@ -53,16 +54,18 @@ pub(in crate::vocabulary) struct Steps {
 }
 
 /// Memory that is kept from one short text to the next.
-struct Scratch {
-    model: PipelineModelScratch,
-    pre_tokenizer: PreTokenizerScratch,
+pub(super) struct Scratch {
+    pub(super) model: PipelineModelScratch,
+    pub(super) pre_tokenizer: PreTokenizerScratch,
 }
 
 impl Steps {
     pub(super) fn new(config: &Config, pipeline: &PipelineTokenizer) -> tokenizers::Result<Self> {
+        let [prefix, suffix] = config.affixes().map(str::to_owned);
         Ok(Self {
             pre_tokenizer: with_engines(pipeline.get_pre_tokenizer())?,
-            has_affixes: config.has_affixes(),
+            prefix,
+            suffix,
             has_byte_fallback: config.has_byte_fallback(),
             size: config.size(),
             lengths: OnceLock::new(),
@@ -76,7 +79,8 @@ impl Steps {
     pub(in crate::vocabulary) fn byte_level(size: usize) -> Self {
         Self {
             pre_tokenizer: None,
-            has_affixes: false,
+            prefix: String::new(),
+            suffix: String::new(),
             has_byte_fallback: false,
             size,
             lengths: OnceLock::new(),
@@ -98,6 +102,16 @@ impl Steps {
         text: &str,
         tokens: &mut Vec<PipelineToken>,
     ) -> tokenizers::Result<()> {
+        self.with_scratch(pipeline, text, |scratch| self.encode_in(scratch, pipeline, text, tokens))
+    }
+
+    /// Lends memory for encoding `text`, kept from an earlier text if both are short.
+    pub(super) fn with_scratch(
+        &self,
+        pipeline: &PipelineTokenizer,
+        text: &str,
+        encode: impl FnOnce(&mut Scratch) -> tokenizers::Result<()>,
+    ) -> tokenizers::Result<()> {
         let pooled = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         let is_short = text.len() <= LONG_TEXT;
         let kept = is_short.then(|| pooled().pop()).flatten();
@@ -105,11 +119,31 @@ impl Steps {
             model: pipeline.get_model().init_scratch(),
             pre_tokenizer: PreTokenizerScratch::default(),
         });
-        self.encode_in(&mut scratch, pipeline, text, tokens)?;
+        encode(&mut scratch)?;
         if is_short {
             pooled().push(scratch);
         }
         Ok(())
+    }
+
+    /// Appends the ids of one word.
+    pub(super) fn encode_one(
+        &self,
+        model: &PipelineModel,
+        text: &str,
+        word: &Span,
+        scratch: &mut PipelineModelScratch,
+        tokens: &mut Vec<PipelineToken>,
+    ) -> tokenizers::Result<()> {
+        match self.is_long(word.range()) {
+            true => self.encode_word(model, &text[word.range()], scratch, tokens),
+            false => model.tokenize_spans(text, std::slice::from_ref(word), scratch, tokens),
+        }
+    }
+
+    /// What cuts text into words.
+    pub(super) fn pre_tokenizer<'a>(&'a self, pipeline: &'a PipelineTokenizer) -> &'a PipelinePreTokenizer {
+        self.pre_tokenizer.as_ref().unwrap_or(pipeline.get_pre_tokenizer())
     }
 
     /// What `PipelineTokenizer::encode_into` does.
@@ -121,7 +155,7 @@ impl Steps {
         tokens: &mut Vec<PipelineToken>,
     ) -> tokenizers::Result<()> {
         let added = pipeline.get_added_vocabulary();
-        let pre_tokenizer = self.pre_tokenizer.as_ref().unwrap_or(pipeline.get_pre_tokenizer());
+        let pre_tokenizer = self.pre_tokenizer(pipeline);
         let model = pipeline.get_model();
         let mut words = Vec::new();
         for segment in SpecialSegmentIterator::new(text, added, false, false) {
@@ -188,10 +222,12 @@ impl Steps {
     }
 
     /// The bytes of a word that each id stands for; nothing for a model whose words cannot be cut.
-    fn lengths(&self, model: &PipelineModel) -> Option<&[u16]> {
+    pub(super) fn lengths(&self, model: &PipelineModel) -> Option<&[u16]> {
         // Affixes make a character's first symbol depend on its place in the word.
         let is_byte_level = match model {
-            PipelineModel::BPE(model) if !self.has_affixes => model.is_byte_level(),
+            PipelineModel::BPE(model) if self.prefix.is_empty() && self.suffix.is_empty() => {
+                model.is_byte_level()
+            }
             _ => return None,
         };
         let length = |id: usize| {
@@ -199,11 +235,16 @@ impl Steps {
             match is_byte_level {
                 // One character for each byte.
                 true => piece.chars().count() as u16,
-                false if self.has_byte_fallback && is_byte(&piece) => 1,
+                false if self.is_byte(&piece) => 1,
                 false => piece.len() as u16,
             }
         };
         Some(self.lengths.get_or_init(|| (0..self.size).map(length).collect()))
+    }
+
+    /// Whether a piece is a byte of a character that has no piece.
+    pub(super) fn is_byte(&self, piece: &str) -> bool {
+        self.has_byte_fallback && is_byte(piece)
     }
 
     /// With words cut shorter, so that a test need not be long.

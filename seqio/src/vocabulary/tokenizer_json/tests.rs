@@ -3,7 +3,7 @@ use crate::vocabulary::golden;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
-use tokenizers::pipeline::EncodeOptions;
+use tokenizers::pipeline::{EncodeOptions, PipelineToken};
 
 fn options() -> TokenizerJsonOptions {
     TokenizerJsonOptions {
