@@ -1,7 +1,7 @@
 //! The types that a column of raw examples can have, as they are written in definitions.
 //!
 //! ```text
-//! columns = { text = "string", ids = "list<int32>", title = "string?" }
+//! columns = { text = "string", ids = "list<int32>", title = "string?", messages = "json" }
 //! ```
 
 use std::borrow::Cow;
@@ -30,6 +30,8 @@ pub enum ScalarType {
     Float64,
     /// True or false.
     Bool,
+    /// Any value, kept as JSON text.
+    Json,
 }
 
 /// What the values of a column are.
@@ -54,7 +56,8 @@ pub struct ColumnSpec {
 }
 
 impl ScalarType {
-    const ALL: [Self; 6] = [Self::String, Self::Int32, Self::Int64, Self::Float32, Self::Float64, Self::Bool];
+    const ALL: [Self; 7] =
+        [Self::String, Self::Int32, Self::Int64, Self::Float32, Self::Float64, Self::Bool, Self::Json];
 
     fn as_str(self) -> &'static str {
         match self {
@@ -64,6 +67,7 @@ impl ScalarType {
             Self::Float32 => "float32",
             Self::Float64 => "float64",
             Self::Bool => "bool",
+            Self::Json => "json",
         }
     }
 
@@ -76,6 +80,7 @@ impl ScalarType {
             Self::Float32 => "a number of 32 bits",
             Self::Float64 => "a number of 64 bits",
             Self::Bool => "true or false",
+            Self::Json => "any value, kept as JSON text: objects, lists of objects",
         }
     }
 
@@ -83,9 +88,14 @@ impl ScalarType {
         Self::ALL.into_iter().find(|scalar| scalar.as_str() == name)
     }
 
+    /// What a list can be of: a list of any values is itself a value.
+    fn items() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|scalar| *scalar != Self::Json)
+    }
+
     pub(super) fn arrow(self) -> DataType {
         match self {
-            Self::String => DataType::Utf8,
+            Self::String | Self::Json => DataType::Utf8,
             Self::Int32 => DataType::Int32,
             Self::Int64 => DataType::Int64,
             Self::Float32 => DataType::Float32,
@@ -181,6 +191,7 @@ impl FromStr for ColumnSpec {
         let (name, optional) = text.strip_suffix('?').map_or((text, false), |name| (name, true));
         let item = name.strip_prefix("list<").and_then(|rest| rest.strip_suffix('>'));
         let data = match item {
+            Some("json") => return Err("a list of any values is `json` itself: write `json`".to_owned()),
             Some(item) => ScalarType::from_name(item).map(ColumnType::List),
             None => ScalarType::from_name(name).map(ColumnType::Scalar),
         };
@@ -224,9 +235,9 @@ impl JsonSchema for ColumnSpec {
             .iter()
             .map(|scalar| one(scalar.to_string(), format!("{}.", scalar.meaning())))
             .collect();
-        types.extend(ScalarType::ALL.iter().map(|scalar| {
+        types.extend(ScalarType::items().map(|scalar| {
             one(
-                ColumnType::List(*scalar).to_string(),
+                ColumnType::List(scalar).to_string(),
                 format!("any number of values, each {}.", scalar.meaning()),
             )
         }));
@@ -256,7 +267,10 @@ mod tests {
 
     #[test]
     fn every_type_prints_as_it_is_written() {
-        for scalar in ScalarType::ALL {
+        for text in ["json", "json?"] {
+            assert_eq!(text.parse::<ColumnSpec>().unwrap().to_string(), text);
+        }
+        for scalar in ScalarType::items() {
             for text in [format!("{scalar}"), format!("list<{scalar}>"), format!("list<{scalar}>?")] {
                 assert_eq!(text.parse::<ColumnSpec>().unwrap().to_string(), text);
             }
@@ -265,8 +279,8 @@ mod tests {
 
     #[test]
     fn an_unknown_type_is_refused_with_the_types_there_are() {
-        insta::assert_snapshot!("list<int23>".parse::<ColumnSpec>().unwrap_err(), @"unknown column type `list<int23>` (did you mean `int32`?); a column is `string`, `int32`, `int64`, `float32`, `float64`, `bool`, a list of these as `list<int32>`, and with `?` at the end one that records may lack");
-        for text in ["", "?", "list<list<int32>>", "list<string", "String", "string??"] {
+        insta::assert_snapshot!("list<int23>".parse::<ColumnSpec>().unwrap_err(), @"unknown column type `list<int23>` (did you mean `int32`?); a column is `string`, `int32`, `int64`, `float32`, `float64`, `bool`, `json`, a list of these as `list<int32>`, and with `?` at the end one that records may lack");
+        for text in ["", "?", "list<list<int32>>", "list<json>", "list<string", "String", "string??"] {
             assert!(text.parse::<ColumnSpec>().is_err(), "{text}");
         }
     }

@@ -1,7 +1,8 @@
 //! What columnar files have in common: which of their columns are read, and how rows become examples.
 //!
 //! Columns are the declared ones, or all of the first file that a source can have: strings, whole numbers, floats,
-//! booleans and lists of these. Others (structs, dates, decimals, bytes …) are left out, and refused if declared.
+//! booleans and lists of these. Others (dates, decimals, bytes …) are left out, and refused if declared; structs and
+//! other nested columns are read if they are declared as `json`.
 //!
 //! ```text
 //! file      text: utf8, n: uint16, when: timestamp, ids: list<int64>

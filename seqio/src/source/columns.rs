@@ -16,6 +16,7 @@ use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
 
 use crate::source::column::{ColumnType, ScalarType};
+use crate::source::json_text::{is_json, json_texts};
 
 /// The type that a column has when dictionaries, views and large types are taken for what they stand for.
 fn plain(found: &DataType) -> DataType {
@@ -63,7 +64,11 @@ pub(super) fn is_readable_as(found: &DataType, wanted: ColumnType) -> bool {
         ScalarType::Int32 | ScalarType::Int64 => found.is_integer(),
         ScalarType::Float32 | ScalarType::Float64 => found.is_integer() || found.is_floating(),
         ScalarType::Bool => *found == DataType::Boolean,
+        ScalarType::Json => is_json(found),
     };
+    if wanted == ColumnType::Scalar(ScalarType::Json) {
+        return is_json(found);
+    }
     match (&plain(found), wanted) {
         (DataType::List(item), ColumnType::List(wanted)) => scalar(item.data_type(), wanted),
         (found, ColumnType::Scalar(wanted)) => scalar(found, wanted),
@@ -77,6 +82,9 @@ pub(crate) fn convert(
     wanted: ColumnType,
     bad: &mut dyn FnMut(usize, String),
 ) -> Result<ArrayRef, ArrowError> {
+    if wanted == ColumnType::Scalar(ScalarType::Json) {
+        return json_texts(array);
+    }
     let array = &as_plain(array)?;
     let scalar = match wanted {
         ColumnType::Scalar(scalar) => return convert_scalars(array, scalar, bad),

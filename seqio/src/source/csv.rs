@@ -301,7 +301,7 @@ fn value<'f>(field: &'f str, wanted: ScalarType, dialect: &CsvDialect) -> Option
         return Some(JsonValue::Null);
     }
     match wanted {
-        ScalarType::String => Some(JsonValue::String(field)),
+        ScalarType::String | ScalarType::Json => Some(JsonValue::String(field)),
         ScalarType::Int32 | ScalarType::Int64 => {
             field.parse::<i64>().ok().map(|int| JsonValue::Int(int.into()))
         }

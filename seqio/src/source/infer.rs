@@ -90,6 +90,8 @@ pub(super) fn infer_columns(
                 columns.insert(name, ColumnSpec { data, optional: count < objects });
             }
             Err(holds) => {
+                let data = ColumnType::Scalar(ScalarType::Json);
+                columns.insert(name.clone(), ColumnSpec { data, optional: count < objects });
                 problem.get_or_insert((name, holds));
             }
         }
@@ -99,7 +101,7 @@ pub(super) fn infer_columns(
         Some((name, holds)) => Err(SourceError::Malformed {
             path: file.path.clone(),
             problem: format!(
-                "field `{name}` holds {holds}, which no column can; declare the columns to read, as `columns = {}`",
+                "field `{name}` holds {holds}, which only a column of JSON text can; declare the columns to read, as `columns = {}`",
                 declaration(&columns)
             ),
         }),
@@ -357,15 +359,15 @@ mod tests {
     fn what_no_column_can_hold_is_named_with_the_columns_that_can_be_declared() {
         insta::assert_snapshot!(
             infer("{\"text\": \"a\", \"meta\": {\"k\": 1}}\n"),
-            @r#"FILE: field `meta` holds objects, which no column can; declare the columns to read, as `columns = { text = "string" }`"#
+            @r#"FILE: field `meta` holds objects, which only a column of JSON text can; declare the columns to read, as `columns = { meta = "json", text = "string" }`"#
         );
         insta::assert_snapshot!(
             infer("{\"x\": [[1]], \"n\": 1}\n"),
-            @r#"FILE: field `x` holds lists of lists, which no column can; declare the columns to read, as `columns = { n = "int64" }`"#
+            @r#"FILE: field `x` holds lists of lists, which only a column of JSON text can; declare the columns to read, as `columns = { n = "int64", x = "json" }`"#
         );
         insta::assert_snapshot!(
             infer("{\"x\": 1}\n{\"x\": \"1\"}\n"),
-            @"FILE: field `x` holds numbers and strings, which no column can; declare the columns to read, as `columns = { … }`"
+            @r#"FILE: field `x` holds numbers and strings, which only a column of JSON text can; declare the columns to read, as `columns = { x = "json" }`"#
         );
     }
 

@@ -74,7 +74,7 @@ impl<'c> JsonColumn<'c> {
     /// An empty column, with room for `num_bytes` of text if it is one.
     pub(super) fn new(name: &'c str, spec: ColumnSpec, num_bytes: usize) -> Self {
         let values = match spec.data.scalar() {
-            ScalarType::String => match spec.data {
+            ScalarType::String | ScalarType::Json => match spec.data {
                 ColumnType::Scalar(_) => {
                     Values::Text { done: StringBuilder::with_capacity(0, num_bytes), row: String::new() }
                 }
@@ -95,6 +95,25 @@ impl<'c> JsonColumn<'c> {
 
     pub(super) fn is_list(&self) -> bool {
         matches!(self.spec.data, ColumnType::List(_))
+    }
+
+    /// Whether rows are any values, kept as JSON text.
+    pub(super) fn is_json(&self) -> bool {
+        self.spec.data == ColumnType::Scalar(ScalarType::Json)
+    }
+
+    /// Adds a row of text, which `read` writes, or null if it says so.
+    pub(super) fn push_text<E>(
+        &mut self,
+        read: impl FnOnce(&mut String) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let Values::Text { row, .. } = &mut self.values else { return Ok(self.push_null()) };
+        let is_null = read(row)?;
+        if is_null {
+            row.clear();
+        }
+        self.valid.push(!is_null);
+        Ok(())
     }
 
     /// Adds a row that is a value or null.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! An explicit null is a null. Where a field stands twice the last one counts, as in Python. Whole numbers are read
-//! as floats where the column is one, but not the other way round.
+//! as floats where the column is one, but not the other way round. A column of type `json` keeps any value as text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use crate::example::Examples;
 use crate::source::column::ColumnSpec;
 use crate::source::json_columns::{JsonColumn, JsonValue, Misfit};
+use crate::source::json_text::JsonTextReader;
 use crate::source::record::{broken_record, lines};
 use crate::source::{ParsedChunk, RawChunk, SourceError, SourceFile};
 
@@ -256,7 +257,10 @@ impl<'de> DeserializeSeed<'de> for CellReader<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
-        value.deserialize_any(self)
+        match self.column.is_json() {
+            true => self.column.push_text(|text| JsonTextReader { text }.deserialize(value)),
+            false => value.deserialize_any(self),
+        }
     }
 }
 
@@ -387,6 +391,22 @@ mod tests {
         let declared = &[("d", "float64"), ("i", "int32"), ("l", "list<int64>")];
         insta::assert_snapshot!(parse(declared, b"{\"d\": -0, \"i\": -0, \"l\": [-0, 0]}"), @"row 0 @0+32: d=-0.0 i=0 l=[0, 0]");
         assert!(reason(&[("i", "int32")], "{\"i\": -0.5}").contains("should be an int32"));
+    }
+
+    #[test]
+    fn any_value_can_be_kept_as_json_text() {
+        let jsonl = concat!(
+            "{\"m\": [ {\"role\": \"user\", \"n\": 1.50} ]}\n",
+            "{\"m\": \"x\"}\n{\"m\": null}\n{}\n{\"m\": [1, }\n{\"m\": 1, \"m\": {}}\n"
+        );
+        insta::assert_snapshot!(parse(&[("m", "json?")], jsonl.as_bytes()), @r#"
+        row 0 @0+38: m=[{"role":"user","n":1.5}]
+        row 1 @39+10: m="x"
+        row 2 @50+11: m=null
+        row 3 @62+2: m=null
+        bad 4 @65: is not valid JSON: expected value at byte 11 of the line
+        row 5 @77+17: m={}
+        "#);
     }
 
     #[test]

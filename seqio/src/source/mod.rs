@@ -19,6 +19,7 @@ mod dialect;
 mod infer;
 mod interleave;
 mod json_columns;
+mod json_text;
 mod jsonl;
 mod line_source;
 mod lines;
@@ -58,6 +59,7 @@ pub use self::column::{ColumnSpec, ColumnType, ScalarType};
 pub(crate) use self::columns::{column_type, convert};
 pub use self::dialect::{Dialect, Header};
 pub use self::interleave::Interleave;
+pub(crate) use self::json_text::{is_json, json_texts};
 #[cfg(feature = "sql")]
 pub(crate) use self::jsonl::declared_schema;
 pub use self::program::{ProgramError, ProgramSource, ProgramSources};
