@@ -89,13 +89,14 @@ pub use crate::key::{KeyValue, WrittenKey};
 pub use crate::locate::{Place, TomlDocument};
 pub use crate::objective::DenoiseFn;
 pub use crate::preprocess::{
-    AppendEos, AppendEosAfterTrim, BertMasking, ConcatenateAndSplitToFixedLength, CustomStep, CustomSteps,
-    Deduplicate, Denoise, FillInTheMiddle, Filter, Format, FullLm, IidDenoising, NoiseMaskFn,
-    PRETOKENIZED_SUFFIX, PackPrefixLmDecoderOnly, PackPrefixLmEncoderDecoder, PrefixLm, PreprocessError,
-    Preprocessor, ReduceConcatTokens, Rekey, Select, SelectRandomChunk, SpanCorruption, SplitKey,
-    SplitTokens, SplitTokensToInputsLength, SplitTokensToRandomLength, SplitTokensToTargetsLength, Step,
-    StepContext, StepSettings, TargetsForPrefixLmObjective, TokenEdit, Tokenize, Trim, TrimTokensAtFront,
-    TriviaQaTruncateInputs, TruncateInputsLeft, Ul2, Ul2Denoiser, WholeSplit, token_type, type_name,
+    AppendEos, AppendEosAfterTrim, BertMasking, Chat, ConcatenateAndSplitToFixedLength, CustomStep,
+    CustomSteps, Deduplicate, Denoise, FillInTheMiddle, Filter, Format, FullLm, IidDenoising, LOSS_SUFFIX,
+    LossOn, NoiseMaskFn, PRETOKENIZED_SUFFIX, PackPrefixLmDecoderOnly, PackPrefixLmEncoderDecoder, PrefixLm,
+    PreprocessError, Preprocessor, ReduceConcatTokens, Rekey, Select, SelectRandomChunk, SpanCorruption,
+    SplitKey, SplitTokens, SplitTokensToInputsLength, SplitTokensToRandomLength, SplitTokensToTargetsLength,
+    Step, StepContext, StepSettings, TargetsForPrefixLmObjective, TokenEdit, Tokenize, Trim,
+    TrimTokensAtFront, TriviaQaTruncateInputs, TruncateInputsLeft, Ul2, Ul2Denoiser, WholeSplit, token_type,
+    type_name,
 };
 pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
 pub use crate::registry::Registry;

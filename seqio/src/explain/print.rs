@@ -8,6 +8,9 @@ use crate::explain::{Column, Explanation, Stage, StagePlace};
 use crate::preprocess::TokenEdit;
 use crate::source::{OnBadRow, SourceFormat};
 
+/// Settings of more characters, as templates are, are told by how they begin.
+const MAX_SETTING: usize = 400;
+
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "task {}", self.task)?;
@@ -175,6 +178,10 @@ fn toml_in_line(value: &Value) -> String {
         }
         Value::Array(items) => {
             format!("[{}]", items.iter().map(toml_in_line).collect::<Vec<_>>().join(", "))
+        }
+        Value::String(text) if text.chars().count() > MAX_SETTING => {
+            let start: String = text.chars().take(MAX_SETTING / 4).collect();
+            format!("{}… ({} characters)", Value::from(start), text.chars().count())
         }
         scalar => scalar.to_string(),
     }

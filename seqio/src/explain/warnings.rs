@@ -1,7 +1,7 @@
 //! What in a definition is allowed but looks like an oversight.
 
-use crate::explain::{Explanation, StagePlace};
-use crate::preprocess::TokenEdit;
+use crate::explain::{Explanation, Stage, StagePlace};
+use crate::preprocess::{Step, TokenEdit};
 use crate::task::Task;
 use crate::text::quoted;
 
@@ -24,6 +24,7 @@ pub(super) fn warnings(task: &Task, explanation: &Explanation) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(of_chats(task, explanation));
     for stage in &explanation.stages {
         if stage.does.is_some() {
             // It says itself what it lacks.
@@ -52,6 +53,38 @@ pub(super) fn warnings(task: &Task, explanation: &Explanation) -> Vec<String> {
         warnings.push(
             "no split is named `train`, so none is stored shuffled: name some, `shuffle = [...]`".to_owned(),
         );
+    }
+    warnings
+}
+
+/// Of conversations: what of a template comes out as text, and that turns may be cut off.
+fn of_chats(task: &Task, explanation: &Explanation) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (number, step) in (1..).zip(&task.spec().steps) {
+        let Step::Chat(chat) = step else { continue };
+        let Some(feature) = task.features().get(&chat.feature) else { continue };
+        let unknown = chat.unknown_specials(feature);
+        if !unknown.is_empty() {
+            warnings.push(format!(
+                "the template of step {number} writes {}, which vocabulary `{}` has not among its special tokens: they \
+                 come out in pieces, as text",
+                quoted(&unknown),
+                feature.vocabulary_name
+            ));
+        }
+        let trims = |stage: &&Stage| {
+            let edits = stage.edits.get(&chat.feature).map(Vec::as_slice).unwrap_or_default();
+            edits.iter().any(|edit| matches!(edit, TokenEdit::Trim { .. }))
+        };
+        if let (Some(trim), true) = (
+            explanation.stages.iter().find(trims).and_then(|stage| stage.number),
+            task.features().contains_key(&chat.loss_name()),
+        ) {
+            warnings.push(format!(
+                "step {trim} may cut off every token of a conversation that counts, and the rest then has no loss: \
+                 `inspect` shows what counts of examples as they are cut"
+            ));
+        }
     }
     warnings
 }

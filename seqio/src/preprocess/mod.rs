@@ -6,6 +6,7 @@
 
 mod append_eos;
 mod append_eos_after_trim;
+mod chat;
 mod columns;
 mod content;
 mod custom;
@@ -26,6 +27,7 @@ mod trim;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -37,6 +39,7 @@ use serde_json::{Map, Value};
 
 pub use self::append_eos::AppendEos;
 pub use self::append_eos_after_trim::AppendEosAfterTrim;
+pub use self::chat::{Chat, LOSS_SUFFIX, LossOn};
 pub(crate) use self::columns::check_token_ids;
 pub use self::columns::token_type;
 pub use self::custom::{CustomStep, CustomSteps};
@@ -234,6 +237,7 @@ steps! {
     "rekey": Rekey, "keeps the named columns under new names";
     "format": Format, "fills columns from templates or by SQL expressions over other columns";
     "deduplicate": Deduplicate, "of examples that are equal in some columns keeps the first";
+    "chat": Chat, "turns conversations into token ids by a chat template, and says which of them count";
     "tokenize": Tokenize, "turns the text of every output feature into token ids";
     "append_eos": AppendEos, "ends sequences with EOS";
     "append_eos_after_trim": AppendEosAfterTrim, "cuts sequences to one less than their length and ends them with EOS";
@@ -318,6 +322,15 @@ impl Step {
             Self::Format(step) => Self::Format(step.canonical()).settings(),
             Self::Select(step) => Self::Select(step.canonical()).settings(),
             _ => self.settings(),
+        }
+    }
+
+    /// The step with the files in it that its settings name, which start from `folder`; `None` if it names none. A
+    /// mistake comes with the setting it is in.
+    pub(crate) fn resolved(&self, folder: &Path) -> Option<Result<Self, (&'static str, String)>> {
+        match self {
+            Self::Chat(step) => Some(step.resolved(folder).map(Self::Chat)),
+            _ => None,
         }
     }
 

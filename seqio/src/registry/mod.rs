@@ -17,7 +17,9 @@ use crate::error::{DefinitionError, DefinitionErrorKind, DefinitionErrors};
 use crate::locate::{Locator, Part, TaskText};
 use crate::preprocess::CustomSteps;
 use crate::source::{ProgramSources, SourceError, SourceFormat, SourceSpec};
-use crate::task::{BuildRequest, Columns, Definition, OpenVocabulary, Task, TaskFile, TaskSpec, build};
+use crate::task::{
+    BuildRequest, Columns, Definition, OpenVocabulary, Task, TaskFile, TaskSpec, build, step_in_words,
+};
 use crate::text::{nearest, quoted};
 use crate::vocabulary::{SharedVocabulary, VocabularyError, VocabularySpec};
 
@@ -42,6 +44,31 @@ struct Known<T> {
     spec: T,
     folder: PathBuf,
     locator: Locator,
+}
+
+impl Known<TaskSpec> {
+    /// The task with what its steps read from files in its steps.
+    fn resolved(&self, name: &str) -> Result<Self, DefinitionErrors> {
+        let Self { spec, folder, locator } = self;
+        let mut spec = spec.clone();
+        let mut errors = Vec::new();
+        let steps = spec.steps.len();
+        for (index, step) in spec.steps.iter_mut().enumerate() {
+            match step.resolved(folder) {
+                None => {}
+                Some(Ok(resolved)) => *step = resolved,
+                Some(Err((setting, problem))) => {
+                    let key = |name: &str| Part::Key(name.to_owned());
+                    let place = locator.value(&[key("steps"), Part::Index(index), key(setting)]);
+                    let place = place.or_else(|| locator.step(index));
+                    let error = DefinitionError::new(problem).at(place).within(format!("task `{name}`"));
+                    errors.push(error.within(step_in_words(index, steps, step.op())));
+                }
+            }
+        }
+        DefinitionErrors::none_or(errors)?;
+        Ok(Self { spec, folder: folder.clone(), locator: locator.clone() })
+    }
 }
 
 impl Registry {
@@ -141,7 +168,7 @@ impl Registry {
         if let Some(task) = self.built.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
             return Ok(Arc::clone(task));
         }
-        let known = self.known(name)?;
+        let known = &self.known(name)?.resolved(name)?;
         let mut errors = Vec::new();
         let vocabularies = self.open_vocabularies(known, &mut errors);
         let source = open_source(name, known, &self.sources, &mut errors);
@@ -161,7 +188,7 @@ impl Registry {
         name: &str,
         cached: &Definition,
     ) -> Result<Arc<Task>, DefinitionErrors> {
-        let known = self.known(name)?;
+        let known = &self.known(name)?.resolved(name)?;
         let mut errors = Vec::new();
         let vocabularies = self.open_vocabularies(known, &mut errors);
         DefinitionErrors::none_or(errors)?;

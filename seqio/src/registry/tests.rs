@@ -190,7 +190,7 @@ steps    = [{ op = "append_oes" }, { op = "quark" }]
        |
     10 | steps    = [{ op = "append_oes" }, { op = "quark" }]
        |                                           ^^^^^^^
-    hint: the steps are `filter`, `select`, `rekey`, `format`, `deduplicate`, `tokenize`, `append_eos`, `append_eos_after_trim`, `trim`, `trim_tokens_at_front`, `truncate_inputs_left`, `trivia_qa_truncate_inputs`, `select_random_chunk`, `reduce_concat_tokens`, `split_tokens`, `split_tokens_to_inputs_length`, `split_tokens_to_targets_length`, `split_tokens_to_random_length`, `concatenate_and_split_to_fixed_length`, `denoise`, `span_corruption`, `iid_denoising`, `bert_masking`, `prefix_lm`, `full_lm`, `targets_for_prefix_lm_objective`, `pack_prefix_lm_encoder_decoder`, `pack_prefix_lm_decoder_only`, `fill_in_the_middle`, `ul2`, `cache`
+    hint: the steps are `filter`, `select`, `rekey`, `format`, `deduplicate`, `chat`, `tokenize`, `append_eos`, `append_eos_after_trim`, `trim`, `trim_tokens_at_front`, `truncate_inputs_left`, `trivia_qa_truncate_inputs`, `select_random_chunk`, `reduce_concat_tokens`, `split_tokens`, `split_tokens_to_inputs_length`, `split_tokens_to_targets_length`, `split_tokens_to_random_length`, `concatenate_and_split_to_fixed_length`, `denoise`, `span_corruption`, `iid_denoising`, `bert_masking`, `prefix_lm`, `full_lm`, `targets_for_prefix_lm_objective`, `pack_prefix_lm_encoder_decoder`, `pack_prefix_lm_decoder_only`, `fill_in_the_middle`, `ul2`, `cache`
     "#);
     insta::assert_snapshot!(mistakes(&task(r#"
 source   = { jsonl = { train = "train.jsonl" } }

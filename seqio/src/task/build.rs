@@ -246,7 +246,8 @@ impl Report<'_> {
         schemas: &[SchemaRef],
         above: &[PlacedStep],
     ) {
-        let checked = self.spec.steps.iter().any(|step| matches!(step, Step::Tokenize(_) | Step::Custom(_)));
+        let checks = |step: &Step| matches!(step, Step::Chat(_) | Step::Tokenize(_) | Step::Custom(_));
+        let checked = self.spec.steps.iter().any(checks);
         let spec = self.spec;
         for (name, feature) in spec.features.iter().filter(|(name, _)| wanted.contains_key(*name)) {
             let add = "add `{ op = \"tokenize\" }` to the steps above the cache boundary".to_owned();
