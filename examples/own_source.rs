@@ -61,11 +61,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store: Arc<CachedSplit> = Arc::from(split);
     let config = DatasetConfig::new("train", Converter::EncDec, [("inputs", 256), ("targets", 128)]);
     let config = config.batch_size(8).epochs(1);
-    let stream = StreamTask {
-        name: "sums".to_owned(),
-        data: store.split_manifest().source_digest.clone(),
-        edits: task.token_edits(&config.lengths)?,
-    };
+    let digest = store.split_manifest().source_digest.clone();
+    let stream = StreamTask::new("sums", digest).edits(task.token_edits(&config.lengths)?);
     let dataset = Dataset::new(stream, store, config)?;
     println!("{} batches an epoch", dataset.iter()?.count());
     fs::remove_dir_all(&folder)?;
