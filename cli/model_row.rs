@@ -25,9 +25,9 @@ pub(crate) fn rows(batch: &Batch) -> impl Iterator<Item = ModelRow<'_>> {
 #[derive(Clone, Copy, Debug)]
 struct Side<'a> {
     /// The task feature.
-    feature: &'static str,
+    feature: &'a str,
     /// The model feature shown first.
-    name: &'static str,
+    name: &'a str,
     ids: &'a [i32],
     beside: Beside<'a>,
 }
@@ -38,9 +38,14 @@ impl<'a> ModelRow<'a> {
         self.i32("row_valid").is_none_or(|valid| valid.first().is_none_or(|valid| *valid != 0))
     }
 
-    /// The ids of a task feature in this row, all segments and the padding.
-    pub(crate) fn ids(self, feature: &str) -> &'a [i32] {
-        self.sides().into_iter().find(|side| side.feature == feature).map_or(&[], |side| side.ids)
+    /// The model feature that holds the tokens of a task feature, perhaps among those of others, and its ids in this
+    /// row, all segments and the padding.
+    pub(crate) fn holder(self, feature: &str) -> (&'a str, &'a [i32]) {
+        let sides = self.sides();
+        let own = sides.iter().find(|side| side.feature == feature);
+        // Inputs and suffixes stand in the decoder's row where there is no other.
+        let holder = own.or_else(|| sides.iter().find(|side| side.name == "decoder_target_tokens"));
+        holder.map_or(("", &[]), |side| (side.name, side.ids))
     }
 
     fn i32(self, name: &str) -> Option<&'a [i32]> {
@@ -69,6 +74,17 @@ impl<'a> ModelRow<'a> {
             beside: Beside {
                 segments: self.i32("encoder_segment_ids"),
                 positions: self.i32("encoder_positions"),
+                weights: self.f32("encoder_loss_weights"),
+                ..Beside::default()
+            },
+        });
+        let said = self.i32("encoder_target_tokens").map(|ids| Side {
+            feature: "targets",
+            name: "encoder_target_tokens",
+            ids,
+            beside: Beside {
+                segments: self.i32("encoder_segment_ids"),
+                weights: self.f32("encoder_loss_weights"),
                 ..Beside::default()
             },
         });
@@ -81,9 +97,16 @@ impl<'a> ModelRow<'a> {
                 positions: self.i32("decoder_positions"),
                 weights: self.f32("decoder_loss_weights"),
                 inputs: self.i32("decoder_input_tokens"),
+                prefix: self.i32("decoder_causal_attention"),
             },
         });
-        encoder.into_iter().chain(decoder).collect()
+        let copied = self.batch.arrays.iter().filter_map(|array| {
+            let of_a_side =
+                ["encoder_", "decoder_", "target_suffix"].iter().any(|start| array.name.starts_with(start));
+            let ids = self.i32(&array.name).filter(|_| array.length > 0 && !of_a_side)?;
+            Some(Side { feature: &array.name, name: &array.name, ids, beside: Beside::default() })
+        });
+        encoder.into_iter().chain(said).chain(decoder).chain(copied).collect()
     }
 
     /// Prints the row, at most `limit` tokens a side.

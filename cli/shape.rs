@@ -1,23 +1,22 @@
 //! From options to a request for batches, and from a task to its data set.
 
 use seqio::{
-    BatchSizes, Converter, DEFAULT_BLOCK, Dataset, DatasetConfig, FeatureLengths, Host, OrderKind, Packing,
-    StreamTask, Task,
+    BatchSizes, Conversion, Converter, DEFAULT_BLOCK, Dataset, DatasetConfig, FeatureLengths, Host,
+    OrderKind, Packing, StreamTask, Task,
 };
 
-use crate::args::{BatchSize, ConverterName, OrderName, PackName, RunRange, Shape};
+use crate::args::{BatchSize, OrderName, PackName, RunRange, Shape};
 use crate::report::usage;
 use crate::session::Opened;
 use crate::value::LengthList;
 
 /// The converter asked for, or the one that fits the task's features.
-pub(crate) fn converter(name: Option<ConverterName>, task: &Task) -> anyhow::Result<Converter> {
+pub(crate) fn converter(asked: Option<&Conversion>, task: &Task) -> anyhow::Result<Conversion> {
     let has = |feature: &str| task.features().contains_key(feature);
-    match name {
-        Some(ConverterName::Lm) => Ok(Converter::Lm),
-        Some(ConverterName::EncDec) => Ok(Converter::EncDec),
-        None if has("inputs") && has("targets") => Ok(Converter::EncDec),
-        None if has("targets") => Ok(Converter::Lm),
+    match asked {
+        Some(asked) => Ok(asked.clone()),
+        None if has("inputs") && has("targets") => Ok(Converter::EncDec.into()),
+        None if has("targets") => Ok(Converter::Lm.into()),
         None => Err(usage(format!(
             "no converter fits task `{}`: `lm` needs a feature `targets` and `enc_dec` also `inputs`, but it has {}",
             task.name(),
@@ -27,8 +26,12 @@ pub(crate) fn converter(name: Option<ConverterName>, task: &Task) -> anyhow::Res
 }
 
 /// The lengths asked for, each with its feature, for those features that the converter reads.
-pub(crate) fn lengths(lists: &[LengthList], converter: Converter) -> anyhow::Result<FeatureLengths> {
-    let features: Vec<String> = converter.task_features().iter().map(|name| (*name).to_owned()).collect();
+pub(crate) fn lengths(
+    lists: &[LengthList],
+    converter: &Conversion,
+    task: &Task,
+) -> anyhow::Result<FeatureLengths> {
+    let features = converter.features_of(task.features().keys());
     let lengths = LengthList::resolve(lists, &features).map_err(usage)?;
     converter.check_lengths(&lengths).map_err(|error| usage(error.to_string()))?;
     Ok(lengths)
@@ -50,15 +53,16 @@ pub(crate) fn config(
     shape: &Shape,
     batch_size: BatchSize,
 ) -> anyhow::Result<DatasetConfig> {
-    let converter = converter(shape.converter, task)?;
+    let converter = converter(shape.converter.as_ref(), task)?;
     let order = match (shape.order, shape.block) {
         (OrderName::Blocks, block) => OrderKind::Blocks { size: block.unwrap_or(DEFAULT_BLOCK) },
         (_, Some(_)) => return Err(usage("`--block` is for `--order blocks`")),
         (OrderName::Full, None) => OrderKind::Full,
         (OrderName::Storage, None) => OrderKind::Storage,
     };
+    let lengths = lengths(&shape.lengths, &converter, task)?;
     let mut config = DatasetConfig::new(split, converter, []);
-    config.lengths = lengths(&shape.lengths, converter)?;
+    config.lengths = lengths;
     config.packing = packing(shape.pack);
     config.window = shape.window;
     config.order = order;
@@ -66,6 +70,7 @@ pub(crate) fn config(
     config.epochs = shape.epochs.and_then(|epochs| epochs.0);
     config.batch_sizes = BatchSizes::constant(batch_size.batch_size.into());
     config.drop_remainder = shape.drop_remainder;
+    config.converter.check_packing(config.is_packed()).map_err(|error| usage(error.to_string()))?;
     Ok(config)
 }
 

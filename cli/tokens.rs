@@ -40,6 +40,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) weights: Option<&'a [f32]>,
     /// What the model sees at the place of the token that it is to say.
     pub(crate) inputs: Option<&'a [i32]>,
+    /// 1 for places that see each other whatever their order.
+    pub(crate) prefix: Option<&'a [i32]>,
 }
 
 impl TokenGrid {
@@ -50,6 +52,7 @@ impl TokenGrid {
         labels.extend(beside.segments.map(|_| "segment".to_owned()));
         labels.extend(beside.positions.map(|_| "position".to_owned()));
         labels.extend(beside.weights.map(|_| "weight".to_owned()));
+        labels.extend(beside.prefix.map(|_| "prefix".to_owned()));
         let is_padding = |place: usize| beside.segments.is_some_and(|segments| segments[place] == 0);
         let mut columns = Vec::new();
         let mut place = 0;
@@ -123,6 +126,7 @@ fn column(ids: &[i32], vocabulary: &dyn Vocabulary, beside: Beside<'_>, place: u
     cells.extend(beside.segments.map(|segments| segments[place].to_string()));
     cells.extend(beside.positions.map(|positions| positions[place].to_string()));
     cells.extend(beside.weights.map(|weights| shown_weight(weights[place])));
+    cells.extend(beside.prefix.map(|prefix| prefix[place].to_string()));
     let without_loss = beside.weights.is_some_and(|weights| weights[place] == 0.0);
     let style = match beside.segments.map(|segments| segments[place]) {
         Some(0) => Some(Style::Faint),
@@ -225,6 +229,7 @@ pub(crate) mod tests {
             positions: Some(&[0, 1, 0, 1, 0, 0, 0]),
             weights: Some(&[1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0]),
             inputs: Some(&[0, 3, 0, 5, 0, 0, 0]),
+            prefix: None,
         };
         let grid = TokenGrid::new(&[3, 1, 5, 1, 0, 0, 0], &Letters, beside, 100);
         insta::assert_snapshot!(shown(&grid, 80), @r"

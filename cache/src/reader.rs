@@ -276,6 +276,15 @@ impl ExampleStore for CachedSplit {
         })
     }
 
+    fn place(&self, example: u64) -> Result<String, StoreError> {
+        let origins = self.origins(example)?;
+        let place = |origin: &Origin| format!("{}:{}", self.file_name(origin).unwrap_or("?"), origin.row + 1);
+        let mut places: Vec<String> = origins.iter().map(place).collect();
+        places.extend(self.key(example)?.map(|key| key.to_string()));
+        places.push(format!("id {:?}", self.id(example)?));
+        Ok(places.join(", "))
+    }
+
     fn key(&self, example: u64) -> Result<Option<Arc<str>>, StoreError> {
         self.row(example, Part::Identity, |content, row| {
             Ok(content.keys.as_ref().map(|keys| keys.value(row).into()))

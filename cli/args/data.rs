@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use seqio::Conversion;
 
 use crate::value::{ByteSize, Epochs, HostShare, LengthList};
 
@@ -28,9 +29,10 @@ pub(crate) struct Shape {
     #[arg(long, value_name = "LENGTHS", required = true)]
     pub(crate) lengths: Vec<LengthList>,
     /// What the model is: `lm`, a decoder alone, reads `targets`; `enc_dec`, encoder and decoder, reads `inputs` and
-    /// `targets` [default: what fits the task's features]
-    #[arg(long, value_name = "KIND", hide_possible_values = true)]
-    pub(crate) converter: Option<ConverterName>,
+    /// `targets`; more in `seqio list converters`; settings follow, as `prefix_lm:bos_id=2` [default: what fits the
+    /// task's features]
+    #[arg(long, value_name = "KIND")]
+    pub(crate) converter: Option<Conversion>,
     /// How examples share rows: `best_fit` fills them best, `greedy` equals SeqIO's trim-and-pack, `none` gives each
     /// its own
     #[arg(long, value_name = "HOW", default_value = "best_fit", hide_possible_values = true)]
@@ -63,16 +65,6 @@ pub(crate) struct BatchSize {
     /// Rows a batch, over all hosts
     #[arg(long, value_name = "B", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
-}
-
-/// Converters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum ConverterName {
-    /// Decoder only
-    Lm,
-    /// Encoder and decoder
-    EncDec,
 }
 
 /// Ways of packing.

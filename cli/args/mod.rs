@@ -19,7 +19,7 @@ pub(crate) use self::cache::{
     CacheRemoveArgs, CacheVerifyArgs,
 };
 pub(crate) use self::data::{
-    BatchSize, BuildSettings, ConverterName, Data, OrderName, PackName, ProgressName, RunRange, Shape,
+    BatchSize, BuildSettings, Data, OrderName, PackName, ProgressName, RunRange, Shape,
 };
 pub(crate) use self::learn::{CompletionsArgs, InitArgs, ManArgs, ReferenceArgs, SchemaArgs};
 pub(crate) use self::query::QueryArgs;

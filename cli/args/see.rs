@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use seqio::Conversion;
 
-use crate::args::{BuildSettings, ConverterName, Data, Json, PackName};
+use crate::args::{BuildSettings, Data, Json, PackName};
 use crate::value::{ByteSize, LengthList};
 
 /// `seqio list`.
@@ -15,9 +16,10 @@ Examples:
   seqio -f more.toml list tasks --json
   seqio list --names                one a line, for scripts
   seqio list steps                  what can stand in `steps`
-  seqio list kinds                  what can stand in `source`, `columns` and `[vocabulary.NAME]`")]
+  seqio list kinds                  what can stand in `source`, `columns` and `[vocabulary.NAME]`
+  seqio list converters             what `--converter` can be, and what each reads")]
 pub(crate) struct ListArgs {
-    /// What to list: `tasks`, `steps`, `kinds` (of sources, columns and vocabularies) or `vocabularies`
+    /// What to list: `tasks`, `steps`, `kinds` (of sources, columns and vocabularies), `vocabularies` or `converters`
     #[arg(value_enum, default_value = "tasks", hide_possible_values = true)]
     pub(crate) what: Listed,
     /// Print the names alone, one a line
@@ -38,6 +40,8 @@ pub(crate) enum Listed {
     Kinds,
     /// The vocabularies of the task files
     Vocabularies,
+    /// The converters that there are
+    Converters,
 }
 
 /// `seqio explain`.
@@ -45,13 +49,19 @@ pub(crate) enum Listed {
 #[command(after_help = "\
 Examples:
   seqio explain docs
-  seqio explain docs --lengths 2048 --json")]
+  seqio explain docs --lengths 2048 --json
+  seqio explain pairs --lengths inputs=512,targets=128 --converter prefix_lm
+                                                what a batch will hold")]
 pub(crate) struct ExplainArgs {
     /// Name of a task
     pub(crate) task: String,
     /// Greatest length of each feature: shows what the steps below the boundary do with it
     #[arg(long, value_name = "LENGTHS")]
     pub(crate) lengths: Vec<LengthList>,
+    /// Also list the model features of this converter: one of `seqio list converters`, perhaps with settings (needs
+    /// --lengths)
+    #[arg(long, value_name = "KIND")]
+    pub(crate) converter: Option<Conversion>,
     #[command(flatten)]
     pub(crate) json: Json,
 }
@@ -80,9 +90,10 @@ pub(crate) struct InspectArgs {
     /// Greatest length of each feature, as `targets=2048,inputs=512` (stage `model` needs it)
     #[arg(long, value_name = "LENGTHS")]
     pub(crate) lengths: Vec<LengthList>,
-    /// What the model is, for stage `model`: `lm` or `enc_dec` [default: what fits the task's features]
-    #[arg(long, value_name = "KIND", hide_possible_values = true)]
-    pub(crate) converter: Option<ConverterName>,
+    /// What the model is, for stage `model`: one of `seqio list converters`, perhaps with settings, as
+    /// `prefix_lm:bos_id=2` [default: what fits the task's features]
+    #[arg(long, value_name = "KIND")]
+    pub(crate) converter: Option<Conversion>,
     /// How examples share rows, for stage `model`: `best_fit`, `greedy` or `none`
     #[arg(long, value_name = "HOW", default_value = "best_fit", hide_possible_values = true)]
     pub(crate) pack: PackName,

@@ -75,7 +75,7 @@ struct Record {
 
 #[derive(Serialize)]
 struct Part {
-    feature: &'static str,
+    feature: String,
     from: u32,
     tokens: u32,
     text: String,
@@ -131,17 +131,18 @@ pub(crate) fn run(session: &Session, args: &BatchArgs, out: &mut Out) -> anyhow:
 
 /// The pieces of a row in order, each with its text.
 fn pieces(opened: &Opened, trace: &RowTrace, row: ModelRow<'_>) -> anyhow::Result<Vec<Piece>> {
-    let mut used = BTreeMap::<&'static str, usize>::new();
+    let mut used = BTreeMap::<&str, usize>::new();
     let mut pieces = Vec::new();
     for piece in &trace.pieces {
         let example = opened.split.example_row(piece.example)?;
         let parts = piece.parts.iter().map(|part| {
-            let start = used.entry(part.feature).or_default();
-            let ids = row.ids(part.feature).get(*start..*start + part.len as usize).unwrap_or_default();
+            let (holder, ids) = row.holder(&part.feature);
+            let start = used.entry(holder).or_default();
+            let ids = ids.get(*start..*start + part.len as usize).unwrap_or_default();
             *start += part.len as usize;
-            let vocabulary = opened.task.features().get(part.feature).map(|feature| &feature.vocabulary);
+            let vocabulary = opened.task.features().get(&part.feature).map(|feature| &feature.vocabulary);
             let text = vocabulary.map_or(String::new(), |vocabulary| vocabulary.decode(ids));
-            Part { feature: part.feature, from: part.from, tokens: part.len, text }
+            Part { feature: part.feature.clone(), from: part.from, tokens: part.len, text }
         });
         pieces.push(Piece {
             segment: piece.segment,

@@ -2,13 +2,13 @@
 
 use std::io::Write as _;
 
-use seqio::{Explanation, Step, Task};
+use seqio::{Conversion, Dtype, Explanation, FeatureLengths, Step, Task};
 use seqio_cache::{DroppedExamples, Found};
 use serde::Serialize;
 
 use crate::args::ExplainArgs;
 use crate::format::{count, dropped_in_words};
-use crate::output::Out;
+use crate::output::{Align, Out, Table};
 use crate::report::usage;
 use crate::session::Session;
 use crate::value::LengthList;
@@ -20,6 +20,18 @@ struct Explained {
     explanation: Explanation,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cached: Vec<CachedSplit>,
+    /// Of a converter that was named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    model_features: Vec<ModelFeature>,
+}
+
+/// A model feature of a converter.
+#[derive(Serialize)]
+struct ModelFeature {
+    name: String,
+    dtype: &'static str,
+    /// Width of a row; 0 for one number a row.
+    length: usize,
 }
 
 /// A split that is cached, for a task with steps that drop examples.
@@ -36,7 +48,11 @@ pub(crate) fn run(session: &Session, args: &ExplainArgs, out: &mut Out) -> anyho
     let features: Vec<String> = task.features().keys().cloned().collect();
     let lengths = LengthList::resolve(&args.lengths, &features).map_err(usage)?;
     let explanation = seqio::explain(&task, &lengths);
-    let explained = Explained { explanation, cached: cached(session, &task) };
+    let model_features = match &args.converter {
+        Some(converter) => model_features(converter, &lengths)?,
+        None => Vec::new(),
+    };
+    let explained = Explained { explanation, cached: cached(session, &task), model_features };
     if args.json.wanted {
         return out.json(&explained);
     }
@@ -48,7 +64,35 @@ pub(crate) fn run(session: &Session, args: &ExplainArgs, out: &mut Out) -> anyho
         let words = if dropped.is_empty() { "no example was dropped".to_owned() } else { dropped.join(", ") };
         writeln!(out, "\ncached {}: {words}; {} are left", cached.split, count(cached.examples))?;
     }
+    if let Some(converter) = &args.converter {
+        writeln!(out, "\nmodel features of `{converter}`, B rows a batch")?;
+        let mut table = Table::new([("", Align::Left), ("", Align::Left), ("", Align::Left)]);
+        for feature in &explained.model_features {
+            let shape = match feature.length {
+                0 => "[B]".to_owned(),
+                length => format!("[B, {length}]"),
+            };
+            table.row([feature.name.clone(), feature.dtype.to_owned(), shape]);
+        }
+        let paint = out.paint;
+        table.write(out, paint, 2)?;
+    }
     Ok(())
+}
+
+/// What a batch holds, packed if the converter can be.
+fn model_features(converter: &Conversion, lengths: &FeatureLengths) -> anyhow::Result<Vec<ModelFeature>> {
+    let packed = converter.check_packing(true).is_ok();
+    let features = converter.model_features(lengths, packed).map_err(|error| usage(error.to_string()))?;
+    let shown = |feature: seqio::ModelFeature| ModelFeature {
+        name: feature.name,
+        dtype: match feature.dtype {
+            Dtype::I32 => "int32",
+            Dtype::F32 => "float32",
+        },
+        length: feature.length,
+    };
+    Ok(features.into_iter().map(shown).collect())
 }
 
 /// What steps dropped of the splits that are cached, for a task with steps that do.

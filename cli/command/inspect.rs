@@ -359,6 +359,7 @@ fn edited(mut ids: Vec<i32>, edits: &[seqio::TokenEdit]) -> Vec<i32> {
         match *edit {
             seqio::TokenEdit::Trim { max_length } => ids.truncate(max_length),
             seqio::TokenEdit::Append { id } => ids.push(id),
+            seqio::TokenEdit::RepeatLast => ids.push(ids.last().copied().unwrap_or(0)),
         }
     }
     ids
@@ -415,15 +416,17 @@ fn example_json(example: &Shown, columns: &[ShownColumn], task: &Task) -> Value 
 /// Rows as a model sees them, packed from the first examples in their order.
 fn model(input: &mut Input, args: &InspectArgs, interrupt: &Interrupt, out: &mut Out) -> anyhow::Result<()> {
     let task = input.task();
-    let converter = shape::converter(args.converter, &task)?;
+    let converter = shape::converter(args.converter.as_ref(), &task)?;
     if args.lengths.is_empty() {
         return Err(usage(
             "stage `model` needs `--lengths`, as `--lengths 512` or `--lengths inputs=512,targets=128`",
         ));
     }
+    let lengths = shape::lengths(&args.lengths, &converter, &task)?;
     let mut config = DatasetConfig::new(&args.data.split, converter, []);
-    config.lengths = shape::lengths(&args.lengths, converter)?;
+    config.lengths = lengths;
     config.packing = shape::packing(args.pack);
+    config.converter.check_packing(config.is_packed()).map_err(|error| usage(error.to_string()))?;
     config.order = OrderKind::Storage;
     config.epochs = Some(1);
     config.read_ahead = 0;
@@ -434,9 +437,9 @@ fn model(input: &mut Input, args: &InspectArgs, interrupt: &Interrupt, out: &mut
             let wanted =
                 config.lengths.values().map(|length| length.saturating_mul(args.num + 1)).max().unwrap_or(0);
             let steps = task.item_steps(&config.lengths)?;
-            let read: Vec<String> = converter.task_features().iter().map(|name| (*name).to_owned()).collect();
+            let read = config.converter.read_features(&config.lengths, task.features().keys());
             let features = steps.as_ref().map_or(read.as_slice(), ItemSteps::stored);
-            Arc::new(first_examples(reader, features.iter().map(String::as_str), wanted, interrupt)?)
+            Arc::new(first_examples(reader, features, wanted, interrupt)?)
         }
     };
     if store.num_examples() == 0 {
@@ -468,13 +471,13 @@ fn nothing_to_show(args: &InspectArgs, what: &str, out: &mut Out) -> anyhow::Res
 }
 
 /// Examples from the front of the split, until there are this many tokens in some feature.
-fn first_examples<'a>(
+fn first_examples(
     reader: &mut SplitReader,
-    features: impl Iterator<Item = &'a str> + Clone,
+    features: &[String],
     wanted: usize,
     interrupt: &Interrupt,
 ) -> anyhow::Result<InMemoryExamples> {
-    let mut store = InMemoryExamples::new(features.clone());
+    let mut store = InMemoryExamples::new(features);
     let mut tokens = 0;
     let mut count = 0;
     while tokens < wanted && count < EXAMPLES_FOR_ROWS {

@@ -1,9 +1,9 @@
-//! `seqio list`: what the task files define, and what a task can be made of. Opens no vocabulary and no source.
+//! `seqio list`: what the task files define, and what a task and its batches can be made of. Opens no vocabulary and no source.
 
 use std::io::Write as _;
 
-use seqio::Step;
 use seqio::reference::{Part, Reference};
+use seqio::{Converter, Step};
 use serde::Serialize;
 
 use crate::args::{ListArgs, Listed};
@@ -32,6 +32,14 @@ struct KindLine {
 }
 
 #[derive(Serialize)]
+struct ConverterLine {
+    name: &'static str,
+    reads: &'static str,
+    settings: &'static [&'static str],
+    summary: &'static str,
+}
+
+#[derive(Serialize)]
 struct VocabularyLine {
     name: String,
     kind: String,
@@ -45,6 +53,7 @@ pub(crate) fn run(session: &Session, args: &ListArgs, out: &mut Out) -> anyhow::
         Listed::Steps => steps(args, out),
         Listed::Kinds => kinds(args, out),
         Listed::Vocabularies => vocabularies(session, args, out),
+        Listed::Converters => converters(args, out),
     }
 }
 
@@ -140,6 +149,37 @@ fn vocabularies(session: &Session, args: &ListArgs, out: &mut Out) -> anyhow::Re
         table.row([line.name, line.kind, line.file.unwrap_or_default()]);
     }
     print(&table, "no vocabulary is defined", out)
+}
+
+fn converters(args: &ListArgs, out: &mut Out) -> anyhow::Result<()> {
+    let line = |entry: &seqio::ConverterEntry| ConverterLine {
+        name: entry.name,
+        reads: entry.reads,
+        settings: entry.settings,
+        summary: entry.summary,
+    };
+    let lines: Vec<ConverterLine> = Converter::TABLE.iter().map(line).collect();
+    if args.json.wanted {
+        return out.json(&lines);
+    }
+    if args.names {
+        return names(lines.iter().map(|line| line.name), out);
+    }
+    let mut table = Table::new([
+        ("converter", Align::Left),
+        ("reads", Align::Left),
+        ("settings", Align::Left),
+        ("what it is for", Align::Left),
+    ]);
+    for line in lines {
+        table.row([
+            line.name.to_owned(),
+            line.reads.to_owned(),
+            line.settings.join(", "),
+            line.summary.to_owned(),
+        ]);
+    }
+    print(&table, "there are no converters", out)
 }
 
 fn names<'a>(mut names: impl Iterator<Item = &'a str>, out: &mut Out) -> anyhow::Result<()> {

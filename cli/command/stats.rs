@@ -104,14 +104,14 @@ fn splits(session: &Session, args: &StatsArgs) -> anyhow::Result<Vec<String>> {
 fn forecasts(opened: &Opened, args: &StatsArgs) -> anyhow::Result<Vec<Forecast>> {
     let wanted: Vec<FeatureLengths> = if args.lengths.is_empty() {
         let Ok(converter) = shape::converter(None, &opened.task) else { return Ok(Vec::new()) };
-        let features = converter.task_features();
-        let same = |length| features.iter().map(|feature| ((*feature).to_owned(), length)).collect();
+        let features = converter.features_of(opened.task.features().keys());
+        let same = |length| features.iter().map(|feature| (feature.clone(), length)).collect();
         LENGTHS.into_iter().map(same).collect()
     } else {
         let converter = shape::converter(None, &opened.task)?;
         let lists = args.lengths.iter();
         lists
-            .map(|list| shape::lengths(std::slice::from_ref(list), converter))
+            .map(|list| shape::lengths(std::slice::from_ref(list), &converter, &opened.task))
             .collect::<anyhow::Result<_>>()?
     };
     let split = opened.split.split_manifest();

@@ -65,8 +65,8 @@ mod whole_split;
 pub use crate::batch::{Array, Batch, Values};
 pub use crate::caught::panics_are_caught;
 pub use crate::convert::{
-    ConvertError, Converter, DEFAULT_WINDOW, Dtype, MAX_LENGTH, ModelFeature, PackCounts, Packing, Piece,
-    Row, RowWriter, Span, WindowPlan, WindowPlanner, default_window,
+    Conversion, ConvertError, Converter, ConverterEntry, DEFAULT_WINDOW, Dtype, MAX_LENGTH, ModelFeature,
+    PackCounts, Packing, Piece, Row, RowWriter, Span, WindowPlan, WindowPlanner, default_window,
 };
 pub use crate::dataset::{
     Anchor, BatchSizes, Counts, DEFAULT_BLOCK, Dataset, DatasetConfig, DatasetError, DatasetIterator,

@@ -105,6 +105,7 @@ fn assert_edits(
             match *edit {
                 TokenEdit::Trim { max_length } => ids.truncate(max_length),
                 TokenEdit::Append { id } => ids.push(id),
+                TokenEdit::RepeatLast => ids.push(ids.last().copied().unwrap_or(0)),
             }
         }
         assert_eq!(

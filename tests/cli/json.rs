@@ -36,11 +36,12 @@ fn keys(value: &Value, at: &str, found: &mut BTreeSet<String>) {
 }
 
 /// Every listing, in an order in which each finds what it lists.
-const LISTINGS: [&str; 26] = [
+const LISTINGS: [&str; 27] = [
     "list",
     "list steps",
     "list vocabularies",
     "list kinds",
+    "list converters",
     "reference trim",
     "adapters",
     "explain docs",

@@ -73,6 +73,29 @@ pub(crate) fn train(project: &Project, settings: &[&str]) -> Ran {
 }
 
 #[test]
+fn a_decoder_learns_from_rows_of_inputs_and_targets() {
+    let project = project();
+    let settings = [
+        "data.task=pairs",
+        "data.converter=prefix_lm",
+        "data.lengths={inputs=24, targets=8}",
+        "eval.tasks=[{task='pairs', split='train'}]",
+    ];
+    for attention in ["false", "true"] {
+        let attention =
+            [format!("model.inputs_bidirectional_attention={attention}"), format!("run.dir={attention}")];
+        let settings: Vec<&str> = settings.into_iter().chain(attention.iter().map(String::as_str)).collect();
+        train(&project, &settings).ok();
+    }
+    let losses = |folder: &str| logged(&project, folder, "loss_per_token");
+    assert_eq!(losses("true").len(), losses("false").len());
+    assert_ne!(losses("true"), losses("false"), "inputs that see each other give other numbers");
+    let message =
+        train(&project, &[&settings[..1], &settings[2..], &["data.converter=enc_dec"]].concat()).fails(3);
+    assert!(message.contains("`enc_dec` makes batches for another kind of network"), "{message}");
+}
+
+#[test]
 fn the_example_is_printed_and_checked() {
     let project = Project::new();
     let example = project.seqio("train --example").ok();

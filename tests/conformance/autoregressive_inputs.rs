@@ -11,6 +11,7 @@ const FILE: &str = "make_autoregressive_inputs.jsonl";
 
 #[test]
 fn decoder_inputs_are_those_of_seqio() {
+    golden::assert_counts(FILE, 35, 0);
     for (line, case) in golden::lines::<Value>(FILE) {
         if case.get("error").is_some() {
             // Text instead of ids: refused there, and nothing that a store could hold here.

@@ -7,3 +7,4 @@ mod feature_converters;
 mod golden;
 mod rows;
 mod trim_and_pack;
+mod trim_and_pad;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use seqio::{
-    Array, ConvertError, Converter, FeatureLengths, InMemoryExamples, Packing, RowWriter, Values,
+    Array, Conversion, ConvertError, FeatureLengths, InMemoryExamples, Packing, RowWriter, Values,
     WindowPlanner,
 };
 
@@ -11,10 +11,9 @@ use crate::golden::{Example, Output};
 
 /// How a case asks for its rows.
 pub(crate) struct Request<'a> {
-    pub(crate) converter: Converter,
+    pub(crate) converter: Conversion,
     pub(crate) lengths: &'a FeatureLengths,
     pub(crate) packing: Packing,
-    pub(crate) bos_id: i32,
     /// Refuse examples that are too long instead of trimming them.
     pub(crate) check_lengths: bool,
 }
@@ -35,8 +34,8 @@ pub(crate) fn rows(request: &Request<'_>, examples: &[Example]) -> Result<Vec<Ar
     let store = store(examples);
     let packed = request.packing != Packing::None;
     let edits = BTreeMap::new();
-    let writer = RowWriter::new(request.converter, request.lengths, packed, store.features(), &edits)?;
-    let writer = writer.with_bos_id(request.bos_id);
+    let writer =
+        RowWriter::new(request.converter.clone(), request.lengths, packed, store.features(), &edits)?;
     let limits = request.converter.limits(request.lengths)?;
     let all: Vec<u64> = (0..store.num_examples()).collect();
     let lengths: Vec<Vec<u32>> = writer
@@ -48,7 +47,9 @@ pub(crate) fn rows(request: &Request<'_>, examples: &[Example]) -> Result<Vec<Ar
         })
         .collect();
     let lengths: Vec<&[u32]> = lengths.iter().map(Vec::as_slice).collect();
-    let plan = WindowPlanner::new(&limits, request.packing, 7, "golden")?.plan(&lengths, 0);
+    let kind = request.converter.kind.resolved(request.lengths);
+    let planner = WindowPlanner::new(&limits, request.packing, 7, "golden")?;
+    let plan = planner.with_joined_features(kind.joins_features()).plan(&lengths, 0);
     if request.check_lengths {
         plan.counts().ensure_nothing_dropped()?;
     }

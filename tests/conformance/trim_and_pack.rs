@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use seqio::{Converter, FeatureLengths, Packing, WindowPlanner};
+use seqio::{Conversion, Converter, FeatureLengths, Packing, WindowPlanner};
 use serde::Deserialize;
 
 use crate::golden::{self, Example, Output};
@@ -24,14 +24,13 @@ fn greedy_packs_as_seqio_does() {
     for (line, case) in golden::lines::<Case>(FILE) {
         let lengths = &case.feature_lengths;
         let converter = match lengths.keys().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["targets"] => Some(Converter::Lm),
-            ["inputs"] | ["inputs", "targets"] => Some(Converter::EncDec),
+            ["targets"] => Some(Conversion::from(Converter::Lm)),
+            ["inputs"] | ["inputs", "targets"] => Some(Converter::EncDec.into()),
             _ => None,
         };
         let Some(expected) = &case.output else {
             let converter = converter.unwrap();
-            let request =
-                Request { converter, lengths, packing: Packing::Greedy, bos_id: 0, check_lengths: false };
+            let request = Request { converter, lengths, packing: Packing::Greedy, check_lengths: false };
             assert!(rows::rows(&request, &case.examples).is_err(), "line {line}");
             continue;
         };
@@ -43,11 +42,12 @@ fn greedy_packs_as_seqio_does() {
         found.extend(golden::differences(FILE, line, &case.name, &expected, &ours));
     }
     golden::assert_listed(FILE, found);
+    golden::assert_counts(FILE, 10, 1);
 }
 
 /// What the converter writes, under the names that packing has for it.
-fn converted(converter: Converter, lengths: &FeatureLengths, examples: &[Example]) -> Output {
-    let request = Request { converter, lengths, packing: Packing::Greedy, bos_id: 0, check_lengths: false };
+fn converted(converter: Conversion, lengths: &FeatureLengths, examples: &[Example]) -> Output {
+    let request = Request { converter, lengths, packing: Packing::Greedy, check_lengths: false };
     let rows = rows::output(&rows::rows(&request, examples).unwrap());
     let names = [
         ("encoder_input_tokens", "inputs"),

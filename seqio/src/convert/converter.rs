@@ -1,129 +1,247 @@
 //! The table of converters: which task features each reads and which model features it puts out.
 //!
 //! ```text
-//! lm       targets          ->  decoder_target_tokens, decoder_input_tokens, decoder_loss_weights
-//! enc_dec  inputs, targets  ->  the same, and encoder_input_tokens
-//! packed                        and *_segment_ids, *_positions
+//! lm         targets          ->  decoder_target_tokens, decoder_input_tokens, decoder_loss_weights
+//! enc_dec    inputs, targets  ->  the same, and encoder_input_tokens
+//! prefix_lm  inputs, targets  ->  one sequence of both, and decoder_causal_attention
+//! packed                          and *_segment_ids, *_positions
 //! ```
 
 use std::fmt;
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
-use crate::convert::{ConvertError, MAX_LENGTH};
+use crate::convert::{Conversion, ConvertError, ModelFeature, did_you_mean};
 use crate::feature::FeatureLengths;
+use crate::text::quoted;
 
-/// What kind of model the rows are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// What kind of model the rows are for. [`Conversion`] adds the settings that all kinds have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Converter {
     /// A decoder-only model; SeqIO's `LMFeatureConverter`.
     Lm,
     /// An encoder-decoder model; SeqIO's `EncDecFeatureConverter`.
     EncDec,
+    /// A decoder-only model that reads inputs in both directions; SeqIO's `PrefixLMFeatureConverter`.
+    PrefixLm {
+        /// Whether inputs have no loss.
+        loss_on_targets_only: bool,
+    },
+    /// As `PrefixLm`, with suffixes behind the targets; SeqIO's `PrefixSuffixLMFeatureConverter`.
+    PrefixSuffixLm {
+        /// Whether inputs have no loss.
+        loss_on_targets_only: bool,
+    },
+    /// One of the three before, by the features that have a length; SeqIO's `DecoderFeatureConverter`.
+    Decoder {
+        /// Whether inputs have no loss.
+        loss_on_targets_only: bool,
+    },
+    /// An encoder-only model that fills in what is masked; SeqIO's `EncoderFeatureConverter`.
+    Encoder {
+        /// The id that stands in the place of a masked token.
+        mask_id: i32,
+    },
+    /// Task features under their own names, padded; SeqIO's `PassThroughFeatureConverter`.
+    PassThrough,
+    /// `Lm` whose examples are packed rows already; SeqIO's `PrePackedLMFeatureConverter`.
+    PrepackedLm,
+    /// `PrefixLm` whose examples are packed rows already; SeqIO's `PrePackedPrefixLMFeatureConverter`.
+    PrepackedPrefixLm {
+        /// Whether inputs have no loss.
+        loss_on_targets_only: bool,
+    },
+    /// `EncDec` whose examples are packed rows already; SeqIO's `PrePackedEncDecFeatureConverter`.
+    PrepackedEncDec,
 }
 
-/// The numbers of a model feature.
+/// What a converter is called, what it reads and what it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dtype {
-    /// Ids, segments, positions.
-    I32,
-    /// Weights.
-    F32,
-}
-
-/// A model feature: an array of shape `[B, length]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ModelFeature {
-    /// SeqIO's name.
+pub struct ConverterEntry {
+    /// Its name.
     pub name: &'static str,
-    /// Its numbers.
-    pub dtype: Dtype,
-    /// Width of a row.
-    pub length: usize,
+    /// The task features it reads, in words.
+    pub reads: &'static str,
+    /// The settings it has.
+    pub settings: &'static [&'static str],
+    /// What it is for.
+    pub summary: &'static str,
 }
+
+/// The settings of what joins inputs and targets.
+const JOINED: &[&str] = &["loss_on_targets_only", "bos_id", "passthrough", "cu_seqlens"];
+/// The settings of what has a decoder.
+const PLAIN: &[&str] = &["bos_id", "passthrough", "cu_seqlens"];
 
 impl Converter {
-    /// The task features it reads, sorted by name.
+    /// All converters.
+    pub const TABLE: &[ConverterEntry] = &[
+        ConverterEntry {
+            name: "lm",
+            reads: "targets",
+            settings: PLAIN,
+            summary: "a decoder alone, each token from those before it",
+        },
+        ConverterEntry {
+            name: "enc_dec",
+            reads: "inputs, targets",
+            settings: PLAIN,
+            summary: "an encoder over inputs, a decoder over targets",
+        },
+        ConverterEntry {
+            name: "prefix_lm",
+            reads: "inputs, targets",
+            settings: JOINED,
+            summary: "a decoder over inputs and then targets, in which inputs may see each other",
+        },
+        ConverterEntry {
+            name: "prefix_suffix_lm",
+            reads: "inputs, targets, suffixes",
+            settings: JOINED,
+            summary: "as `prefix_lm`, with suffixes behind the targets that are told apart",
+        },
+        ConverterEntry {
+            name: "decoder",
+            reads: "targets, and inputs, and suffixes",
+            settings: JOINED,
+            summary: "`lm`, `prefix_lm` or `prefix_suffix_lm`, by the features that have a length",
+        },
+        ConverterEntry {
+            name: "encoder",
+            reads: "inputs, targets",
+            settings: &["mask_id", "passthrough", "cu_seqlens"],
+            summary: "an encoder alone that fills in masked tokens, `mask_id` in the inputs, from the targets beside them",
+        },
+        ConverterEntry {
+            name: "pass_through",
+            reads: "every feature with a length",
+            settings: &[],
+            summary: "features under their own names, padded",
+        },
+        ConverterEntry {
+            name: "prepacked_lm",
+            reads: "targets, targets_positions, targets_segment_ids",
+            settings: &["bos_id", "passthrough"],
+            summary: "`lm` of examples that are packed rows",
+        },
+        ConverterEntry {
+            name: "prepacked_prefix_lm",
+            reads: "targets, targets_positions, targets_prefix, targets_segment_ids",
+            settings: &["loss_on_targets_only", "bos_id", "passthrough"],
+            summary: "`prefix_lm` of examples that are packed rows",
+        },
+        ConverterEntry {
+            name: "prepacked_enc_dec",
+            reads: "inputs, inputs_positions, inputs_segment_ids, and the same of targets",
+            settings: &["bos_id", "passthrough"],
+            summary: "`enc_dec` of examples that are packed rows",
+        },
+    ];
+
+    /// The entry of a name in the table.
+    pub fn entry(name: &str) -> Result<&'static ConverterEntry, ConvertError> {
+        Self::TABLE.iter().find(|entry| entry.name == name).ok_or_else(|| ConvertError::UnknownConverter {
+            name: name.to_owned(),
+            known: quoted(Self::TABLE.iter().map(|entry| entry.name)),
+            hint: did_you_mean(name, Self::TABLE.iter().map(|entry| entry.name)),
+        })
+    }
+
+    /// The name in options and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lm => "lm",
+            Self::EncDec => "enc_dec",
+            Self::PrefixLm { .. } => "prefix_lm",
+            Self::PrefixSuffixLm { .. } => "prefix_suffix_lm",
+            Self::Decoder { .. } => "decoder",
+            Self::Encoder { .. } => "encoder",
+            Self::PassThrough => "pass_through",
+            Self::PrepackedLm => "prepacked_lm",
+            Self::PrepackedPrefixLm { .. } => "prepacked_prefix_lm",
+            Self::PrepackedEncDec => "prepacked_enc_dec",
+        }
+    }
+
+    /// The task features it reads, in the order of a row; for `decoder` all that it may read, for `pass_through` none,
+    /// since it reads what there is.
     pub fn task_features(self) -> &'static [&'static str] {
         match self {
             Self::Lm => &["targets"],
-            Self::EncDec => &["inputs", "targets"],
+            Self::EncDec | Self::PrefixLm { .. } | Self::Encoder { .. } => &["inputs", "targets"],
+            Self::PrefixSuffixLm { .. } | Self::Decoder { .. } => &["inputs", "targets", "suffixes"],
+            Self::PassThrough => &[],
+            Self::PrepackedLm => &["targets", "targets_positions", "targets_segment_ids"],
+            Self::PrepackedPrefixLm { .. } => {
+                &["targets", "targets_positions", "targets_segment_ids", "targets_prefix"]
+            }
+            Self::PrepackedEncDec => &[
+                "inputs",
+                "inputs_positions",
+                "inputs_segment_ids",
+                "targets",
+                "targets_positions",
+                "targets_segment_ids",
+            ],
         }
     }
 
-    /// Checks that there is a fitting length for each feature that is read, and for no other.
+    /// Whether task features stand one after the other in one row.
+    pub fn joins_features(self) -> bool {
+        matches!(self, Self::PrefixLm { .. } | Self::PrefixSuffixLm { .. })
+    }
+
+    /// Whether examples are packed rows already.
+    pub fn is_prepacked(self) -> bool {
+        matches!(self, Self::PrepackedLm | Self::PrepackedPrefixLm { .. } | Self::PrepackedEncDec)
+    }
+
+    /// Whether inputs have no loss, for converters that have the choice.
+    pub fn loss_on_targets_only(self) -> Option<bool> {
+        match self {
+            Self::PrefixLm { loss_on_targets_only }
+            | Self::PrefixSuffixLm { loss_on_targets_only }
+            | Self::Decoder { loss_on_targets_only }
+            | Self::PrepackedPrefixLm { loss_on_targets_only } => Some(loss_on_targets_only),
+            _ => None,
+        }
+    }
+
+    /// The converter that `decoder` stands for with these lengths; any other is itself.
+    pub fn resolved(self, lengths: &FeatureLengths) -> Self {
+        match self {
+            Self::Decoder { loss_on_targets_only } if lengths.contains_key("suffixes") => {
+                Self::PrefixSuffixLm { loss_on_targets_only }
+            }
+            Self::Decoder { loss_on_targets_only } if lengths.contains_key("inputs") => {
+                Self::PrefixLm { loss_on_targets_only }
+            }
+            Self::Decoder { .. } => Self::Lm,
+            other => other,
+        }
+    }
+
+    /// [`Conversion::check_lengths`] without further settings.
     pub fn check_lengths(self, lengths: &FeatureLengths) -> Result<(), ConvertError> {
-        self.limits(lengths).map(drop)
+        Conversion::from(self).check_lengths(lengths)
     }
 
-    /// The lengths in the order of [`Self::task_features`].
+    /// [`Conversion::limits`] without further settings.
     pub fn limits(self, lengths: &FeatureLengths) -> Result<Vec<usize>, ConvertError> {
-        if let Some(extra) = lengths.keys().find(|name| !self.task_features().contains(&name.as_str())) {
-            return Err(ConvertError::ExtraLength { converter: self, feature: extra.clone() });
-        }
-        let limit = |feature: &&'static str| match lengths.get(*feature) {
-            Some(length) if (1..=MAX_LENGTH).contains(length) => Ok(*length),
-            Some(length) => {
-                Err(ConvertError::LengthOutOfRange { feature: (*feature).to_owned(), length: *length })
-            }
-            None => {
-                let found = lengths.keys().cloned().collect();
-                Err(ConvertError::MissingLength { converter: self, feature, found })
-            }
-        };
-        self.task_features().iter().map(limit).collect()
+        Conversion::from(self).limits(lengths)
     }
 
-    /// The model features put out, sorted by name. `row_valid`, which every batch has besides, is not among them.
+    /// [`Conversion::model_features`] without further settings.
     pub fn model_features(
         self,
         lengths: &FeatureLengths,
         packed: bool,
     ) -> Result<Vec<ModelFeature>, ConvertError> {
-        let limits = self.limits(lengths)?;
-        let (encoder, decoder) = match (self, limits.as_slice()) {
-            (Self::EncDec, [inputs, targets]) => (Some(*inputs), *targets),
-            (_, limits) => (None, limits.iter().copied().max().unwrap_or(1)),
-        };
-        let i32 = |name, length| ModelFeature { name, dtype: Dtype::I32, length };
-        let mut features = vec![
-            i32("decoder_input_tokens", decoder),
-            ModelFeature { name: "decoder_loss_weights", dtype: Dtype::F32, length: decoder },
-        ];
-        if packed {
-            features.extend([i32("decoder_positions", decoder), i32("decoder_segment_ids", decoder)]);
-        }
-        features.push(i32("decoder_target_tokens", decoder));
-        if let Some(encoder) = encoder {
-            features.push(i32("encoder_input_tokens", encoder));
-            if packed {
-                features.extend([i32("encoder_positions", encoder), i32("encoder_segment_ids", encoder)]);
-            }
-        }
-        Ok(features)
+        Conversion::from(self).model_features(lengths, packed)
     }
 }
 
 impl fmt::Display for Converter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Lm => "lm",
-            Self::EncDec => "enc_dec",
-        })
-    }
-}
-
-impl FromStr for Converter {
-    type Err = ConvertError;
-
-    fn from_str(name: &str) -> Result<Self, ConvertError> {
-        match name {
-            "lm" => Ok(Self::Lm),
-            "enc_dec" => Ok(Self::EncDec),
-            _ => Err(ConvertError::unknown("converter", name, &["lm", "enc_dec"])),
-        }
+        write!(f, "{}", Conversion::from(*self))
     }
 }
 
@@ -140,7 +258,7 @@ mod tests {
         let lengths = lengths([("inputs", 10), ("targets", 7)]);
         for packed in [false, true] {
             let features = Converter::EncDec.model_features(&lengths, packed).unwrap();
-            assert!(features.is_sorted_by_key(|feature| feature.name));
+            assert!(features.is_sorted_by(|a, b| a.name < b.name));
             assert_eq!(features.len(), if packed { 8 } else { 4 });
         }
     }
@@ -163,13 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_name_is_answered_with_the_nearest() {
-        insta::assert_snapshot!(
-            Converter::from_str("encdec").unwrap_err(),
-            @"there is no converter `encdec`; there are `lm`, `enc_dec`; did you mean `enc_dec`?"
-        );
-        for converter in [Converter::Lm, Converter::EncDec] {
-            assert_eq!(converter.to_string().parse(), Ok(converter));
-        }
+    fn a_decoder_is_what_its_lengths_say() {
+        let decoder = Converter::Decoder { loss_on_targets_only: true };
+        let resolved = |lengths| decoder.resolved(&lengths).name();
+        assert_eq!(resolved(lengths([("targets", 7)])), "lm");
+        assert_eq!(resolved(lengths([("inputs", 7), ("targets", 7)])), "prefix_lm");
+        let all = lengths([("inputs", 7), ("suffixes", 7), ("targets", 7)]);
+        assert_eq!(resolved(all), "prefix_suffix_lm");
     }
 }

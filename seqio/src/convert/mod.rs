@@ -6,16 +6,26 @@
 //!
 //! Packing sees lengths alone, so every host can plan all rows and read the tokens of its own.
 
+mod conversion;
 mod converter;
+#[cfg(test)]
+mod laws;
+mod layout;
 mod pack;
+mod prepacked;
 mod row_writer;
+mod sequences;
+mod side;
 
-pub use converter::{Converter, Dtype, ModelFeature};
+pub use conversion::Conversion;
+pub use converter::{Converter, ConverterEntry};
+pub use layout::{Dtype, ModelFeature};
 pub use pack::{
     DEFAULT_WINDOW, MAX_LENGTH, PackCounts, Packing, Piece, Row, Span, WindowPlan, WindowPlanner,
     default_window,
 };
 pub use row_writer::RowWriter;
+pub(crate) use sequences::LOSS_SUFFIX;
 
 use crate::text::{nearest, quoted};
 
@@ -24,7 +34,7 @@ use crate::text::{nearest, quoted};
 #[non_exhaustive]
 pub enum ConvertError {
     /// A name that is none of the known ones.
-    #[error("there is no {what} `{name}`; there are {}{}", quoted(*known), did_you_mean(name, known))]
+    #[error("there is no {what} `{name}`; there are {}{}", quoted(*known), did_you_mean(name, known.iter().copied()))]
     Unknown {
         /// Kind of thing.
         what: &'static str,
@@ -33,6 +43,26 @@ pub enum ConvertError {
         /// The names there are.
         known: &'static [&'static str],
     },
+    /// A converter that does not exist.
+    #[error("there is no converter `{name}`; there are {known}{hint}")]
+    UnknownConverter {
+        /// The name given.
+        name: String,
+        /// The names there are, in words.
+        known: String,
+        /// The nearest, in words.
+        hint: String,
+    },
+    /// A setting of a converter that makes no sense.
+    #[error("converter `{converter}`, `{setting}`: {problem}")]
+    Setting {
+        /// The converter's name.
+        converter: &'static str,
+        /// The setting.
+        setting: String,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
     /// A feature of the converter has no length.
     #[error(
         "converter `{converter}` needs a length for feature `{feature}`, but there are lengths only for {}",
@@ -40,19 +70,24 @@ pub enum ConvertError {
     )]
     MissingLength {
         /// The converter.
-        converter: Converter,
+        converter: Conversion,
         /// The feature.
-        feature: &'static str,
+        feature: String,
         /// The features with a length.
         found: Vec<String>,
     },
     /// A length names a feature that the converter does not read.
-    #[error("there is a length for feature `{feature}`, but converter `{converter}` reads only {}", quoted(converter.task_features()))]
+    #[error(
+        "there is a length for feature `{feature}`, but converter `{converter}` reads only {}",
+        quoted(reads)
+    )]
     ExtraLength {
         /// The converter.
-        converter: Converter,
+        converter: Conversion,
         /// The feature.
         feature: String,
+        /// The features that it reads.
+        reads: Vec<String>,
     },
     /// A length that no row can have.
     #[error("the length of feature `{feature}` is {length}; it must be from 1 to {MAX_LENGTH}")]
@@ -69,9 +104,9 @@ pub enum ConvertError {
     )]
     MissingFeature {
         /// The converter.
-        converter: Converter,
+        converter: Conversion,
         /// The feature.
-        feature: &'static str,
+        feature: String,
         /// The features there are.
         found: Vec<String>,
     },
@@ -91,6 +126,6 @@ impl ConvertError {
     }
 }
 
-fn did_you_mean(name: &str, known: &[&str]) -> String {
-    nearest(name, known.iter().copied()).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }

@@ -20,7 +20,11 @@
 use std::collections::BTreeMap;
 
 use crate::batch::{Array, Values};
-use crate::convert::{ConvertError, Converter, Dtype, ModelFeature, Span};
+use crate::convert::layout::{Dtype, Form, Layout, ModelFeature, Side, SideLayout, Slot};
+use crate::convert::prepacked::{PrepackedWriter, missing_segment};
+use crate::convert::sequences::{ExampleTokens, LOSS_SUFFIX, LossMask, Sequences};
+use crate::convert::side::{SideRow, SideWriter, f32_row, i32_row};
+use crate::convert::{Conversion, ConvertError, Span};
 use crate::dataset::{ExampleStore, SequenceEdits, StoreError};
 use crate::feature::FeatureLengths;
 use crate::preprocess::TokenEdit;
@@ -28,58 +32,88 @@ use crate::preprocess::TokenEdit;
 /// Writes rows for one converter, set of lengths and store.
 #[derive(Clone, Debug)]
 pub struct RowWriter {
-    packed: bool,
-    bos_id: i32,
+    /// All arrays of a batch, sorted by name, and what each is for.
+    arrays: Vec<ModelFeature>,
+    slots: Vec<Slot>,
+    /// The same without `row_valid`.
     model_features: Vec<ModelFeature>,
-    inputs: Option<Sequences>,
-    targets: Sequences,
+    /// What is read, in the order of spans and limits.
+    features: Vec<Sequences>,
+    sides: Vec<Writer>,
 }
 
-/// Where a task feature comes from.
+/// What writes a side.
 #[derive(Clone, Debug)]
-struct Sequences {
-    /// Its number in the store.
-    feature: usize,
-    edits: SequenceEdits,
-    limit: u32,
+enum Writer {
+    Pieces(SideWriter),
+    Row(PrepackedWriter),
 }
 
 impl RowWriter {
     /// Checks that the store's features and the lengths are those that the converter needs. `edits` are the steps
     /// below the cache boundary, by feature.
+    ///
+    /// Where the store has a feature `targets_loss`, it is multiplied into the weights of `targets`.
     pub fn new(
-        converter: Converter,
+        conversion: impl Into<Conversion>,
         lengths: &FeatureLengths,
         packed: bool,
         store_features: &[String],
         edits: &BTreeMap<String, Vec<TokenEdit>>,
     ) -> Result<Self, ConvertError> {
-        let limits = converter.limits(lengths)?;
-        let sequences = |(name, limit): (&&'static str, usize)| {
-            let missing =
-                || ConvertError::MissingFeature { converter, feature: name, found: store_features.to_vec() };
-            Ok(Sequences {
-                feature: store_features.iter().position(|found| found == name).ok_or_else(missing)?,
-                edits: SequenceEdits::new(edits.get(*name).cloned().unwrap_or_default()),
+        let conversion = conversion.into();
+        let layout = Layout::new(&conversion, lengths)?;
+        conversion.check_packing(packed)?;
+        let found = |name: &str, limit: usize| {
+            Some(Sequences {
+                name: name.to_owned(),
+                feature: store_features.iter().position(|found| found == name)?,
+                edits: SequenceEdits::new(edits.get(name).cloned().unwrap_or_default()),
                 limit: u32::try_from(limit).unwrap_or(u32::MAX),
             })
         };
-        let features = converter.task_features().iter().zip(limits).map(sequences);
-        let mut features = features.collect::<Result<Vec<_>, ConvertError>>()?;
-        Ok(Self {
-            packed,
-            bos_id: 0,
-            model_features: converter.model_features(lengths, packed)?,
-            targets: features
-                .pop()
-                .expect("every converter reads `targets`, the last of its features by name"),
-            inputs: features.pop(),
-        })
+        let sequences = |(name, limit): (&String, &usize)| {
+            found(name, *limit).ok_or_else(|| ConvertError::MissingFeature {
+                converter: conversion.clone(),
+                feature: name.clone(),
+                found: store_features.to_vec(),
+            })
+        };
+        let features = layout.features.iter().zip(&layout.limits).map(sequences);
+        let features = features.collect::<Result<Vec<_>, ConvertError>>()?;
+        let mask = |side: &SideLayout, part: usize| {
+            let part = side.parts.get(part).filter(|part| part.loss)?;
+            let tokens = &features[part.feature];
+            Some(LossMask(found(&format!("{}{LOSS_SUFFIX}", tokens.name), tokens.limit as usize)?))
+        };
+        let writer = |side: &SideLayout| match side.form {
+            Form::Prepacked { .. } => Writer::Row(PrepackedWriter {
+                mask: mask(side, 0),
+                layout: side.clone(),
+                loss_on_targets_only: conversion.kind.loss_on_targets_only() == Some(true),
+                bos_id: conversion.bos_id,
+            }),
+            _ => Writer::Pieces(SideWriter {
+                masks: (0..side.parts.len()).map(|part| mask(side, part)).collect(),
+                layout: side.clone(),
+                packed,
+                bos_id: conversion.bos_id,
+            }),
+        };
+        let sides = layout.sides.iter().map(writer).collect();
+        let (slots, arrays) = layout.arrays(packed).into_iter().unzip();
+        Ok(Self { model_features: layout.model_features(packed), arrays, slots, sides, features })
     }
 
-    /// Begins decoder inputs with another id than SeqIO's 0.
-    pub fn with_bos_id(self, bos_id: i32) -> Self {
-        Self { bos_id, ..self }
+    /// Begins decoder inputs with another id than the converter says.
+    pub fn with_bos_id(mut self, bos_id: i32) -> Self {
+        for side in &mut self.sides {
+            match side {
+                Writer::Pieces(side) => side.bos_id = bos_id,
+                Writer::Row(side) => side.bos_id = bos_id,
+            }
+        }
+        self
     }
 
     /// The model features it writes, sorted by name; batches have `row_valid` besides.
@@ -87,25 +121,27 @@ impl RowWriter {
         &self.model_features
     }
 
-    /// The features of the store that it reads, with their edits, in the order of spans and limits.
-    pub fn task_features(&self) -> impl Iterator<Item = (usize, &SequenceEdits)> {
-        self.inputs.iter().chain([&self.targets]).map(|sequences| (sequences.feature, &sequences.edits))
+    /// The arrays of its batches, sorted by name, `row_valid` among them.
+    pub(crate) fn arrays(&self) -> &[ModelFeature] {
+        &self.arrays
     }
 
-    /// Arrays for `num_rows` rows of padding, sorted by name, `row_valid` (all 0) the last.
+    /// The features of the store that rows are planned by, with their edits, in the order of spans and limits.
+    pub fn task_features(&self) -> impl Iterator<Item = (usize, &SequenceEdits)> {
+        self.features.iter().map(|sequences| (sequences.feature, &sequences.edits))
+    }
+
+    /// Arrays for `num_rows` rows of padding, sorted by name, `row_valid` (all 0) among them.
     pub fn new_arrays(&self, num_rows: usize) -> Vec<Array> {
         let array = |feature: &ModelFeature| Array {
-            name: feature.name.to_owned(),
+            name: feature.name.clone(),
             length: feature.length,
             values: match feature.dtype {
-                Dtype::I32 => Values::I32(vec![0; num_rows * feature.length]),
-                Dtype::F32 => Values::F32(vec![0.0; num_rows * feature.length]),
+                Dtype::I32 => Values::I32(vec![0; num_rows * feature.length.max(1)]),
+                Dtype::F32 => Values::F32(vec![0.0; num_rows * feature.length.max(1)]),
             },
         };
-        let mut arrays: Vec<Array> = self.model_features.iter().map(array).collect();
-        let row_valid = Values::I32(vec![0; num_rows]);
-        arrays.push(Array { name: "row_valid".to_owned(), length: 0, values: row_valid });
-        arrays
+        self.arrays.iter().map(array).collect()
     }
 
     /// Writes row `row` of `arrays`, which [`Self::new_arrays`] made; whatever stood there is overwritten. Each piece
@@ -115,57 +151,74 @@ impl RowWriter {
     /// If the arrays are others, there is no such row, or the pieces do not fit into it.
     pub fn write_row<'a>(
         &self,
-        store: &dyn ExampleStore,
+        store: &'a dyn ExampleStore,
         pieces: impl Iterator<Item = (u64, &'a [Span])> + Clone,
         arrays: &mut [Array],
         row: usize,
     ) -> Result<(), StoreError> {
-        let (row_valid, mut arrays) = arrays.split_last_mut().expect("made by `new_arrays`");
-        let decoder = arrays.split_off_mut(..if self.packed { 5 } else { 3 }).expect("made by `new_arrays`");
-        let targets = pieces.clone().map(|(example, spans)| (example, spans[spans.len() - 1]));
-        if self.packed {
-            let [input, weights, positions, segments, target] = decoder else { unreachable!("five arrays") };
-            let (input, weights) = (i32_row(input, row), f32_row(weights, row));
-            let (positions, segments, target) =
-                (i32_row(positions, row), i32_row(segments, row), i32_row(target, row));
-            let filled =
-                self.targets.write_packed(store, targets, target, positions, segments, |from, target| {
-                    shift_right(target, self.bos_id, &mut input[from..from + target.len()]);
-                    weights[from..from + target.len()].fill(1.0);
-                })?;
-            weights[filled..].fill(0.0);
-            input[filled..].fill(0);
-            if filled < input.len() {
-                input[filled] = self.bos_id;
-            }
-        } else {
-            let [input, weights, target] = decoder else { unreachable!("three arrays") };
-            let (input, weights, target) = (i32_row(input, row), f32_row(weights, row), i32_row(target, row));
-            let filled = self.targets.write(store, targets, target)?;
-            shift_right(target, self.bos_id, input);
-            weights[..filled].fill(1.0);
-            weights[filled..].fill(0.0);
-        }
-        if let Some(sequences) = &self.inputs {
-            let inputs = pieces.map(|(example, spans)| (example, spans[0]));
-            match arrays {
-                [input, positions, segments] => {
-                    let (positions, segments) = (i32_row(positions, row), i32_row(segments, row));
-                    sequences.write_packed(
-                        store,
-                        inputs,
-                        i32_row(input, row),
-                        positions,
-                        segments,
-                        |_, _| (),
-                    )?;
+        let pieces = pieces.map(|(example, spans)| (ExampleTokens { store, example }, spans));
+        for (slot, array) in self.slots.iter().zip(arrays.iter_mut()) {
+            match *slot {
+                Slot::RowValid => i32_row(array, row).fill(1),
+                Slot::Copy(feature) => {
+                    let out = i32_row(array, row);
+                    self.copy(feature, pieces.clone(), out)?;
                 }
-                [input] => drop(sequences.write(store, inputs, i32_row(input, row))?),
-                _ => unreachable!("one array, or three"),
+                Slot::Of(..) => {}
             }
         }
-        i32_row(row_valid, row)[0] = 1;
+        for side in &self.sides {
+            match side {
+                Writer::Pieces(side) => {
+                    let out = SideRow::of(side.layout.side, &self.slots, arrays, row);
+                    side.write(&self.features, pieces.clone(), out)?;
+                }
+                Writer::Row(side) => {
+                    let mut out = SideRow::of(side.layout.side, &self.slots, arrays, row);
+                    for (example, spans) in pieces.clone().take(1) {
+                        side.write(&self.features, example, spans, &mut out)?;
+                    }
+                }
+            }
+        }
+        self.check_in_step(pieces, arrays, row)
+    }
+
+    /// Copies a feature that is passed through.
+    fn copy<'p>(
+        &self,
+        feature: usize,
+        pieces: impl Iterator<Item = (ExampleTokens<'p>, &'p [Span])>,
+        out: &mut [i32],
+    ) -> Result<(), StoreError> {
+        let mut filled = 0;
+        for (example, spans) in pieces.take(1) {
+            let span = spans[feature];
+            filled = span.len as usize;
+            example.read(&self.features[feature], span.from, &mut out[..filled])?;
+        }
+        out[filled..].fill(0);
         Ok(())
+    }
+
+    /// Refuses packed rows whose two sides tell of different segments.
+    fn check_in_step<'p>(
+        &self,
+        mut pieces: impl Iterator<Item = (ExampleTokens<'p>, &'p [Span])>,
+        arrays: &mut [Array],
+        row: usize,
+    ) -> Result<(), StoreError> {
+        if !self.sides.iter().any(|side| matches!(side, Writer::Row(_))) {
+            return Ok(());
+        }
+        let decoder = SideRow::of(Side::Decoder, &self.slots, arrays, row).segments.to_vec();
+        let encoder = SideRow::of(Side::Encoder, &self.slots, arrays, row).segments;
+        match (missing_segment(encoder, &decoder), pieces.next()) {
+            (Some(segment), Some((example, _))) => Err(example.refused(format!(
+                "no token is of segment {segment}, but there are later segments; they are numbered from 1 without gaps"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Writes a row that is one example, trimmed to the lengths.
@@ -179,13 +232,10 @@ impl RowWriter {
         arrays: &mut [Array],
         row: usize,
     ) -> Result<(), StoreError> {
-        let span = |sequences: &Sequences| {
-            let mut length = [0];
-            store.lengths(sequences.feature, &[example], &mut length);
-            Span { from: 0, len: sequences.edits.edited_length(length[0]).min(sequences.limit) }
-        };
-        let targets = span(&self.targets);
-        let spans = [self.inputs.as_ref().map_or(targets, span), targets];
+        let tokens = ExampleTokens { store, example };
+        let span =
+            |sequences: &Sequences| Span { from: 0, len: tokens.length(sequences).min(sequences.limit) };
+        let spans: Vec<Span> = self.features.iter().map(span).collect();
         self.write_row(store, std::iter::once((example, spans.as_slice())), arrays, row)
     }
 
@@ -203,79 +253,10 @@ impl RowWriter {
     }
 }
 
-impl Sequences {
-    /// Writes tokens and their padding, and returns the number of tokens.
-    fn write(
-        &self,
-        store: &dyn ExampleStore,
-        pieces: impl Iterator<Item = (u64, Span)>,
-        tokens: &mut [i32],
-    ) -> Result<usize, StoreError> {
-        let mut filled = 0;
-        for (example, span) in pieces {
-            let out = &mut tokens[filled..filled + span.len as usize];
-            self.edits.read(store, self.feature, example, span.from as usize, out)?;
-            filled += out.len();
-        }
-        tokens[filled..].fill(0);
-        Ok(filled)
-    }
-
-    /// Writes tokens, positions and segment ids with their padding, and returns the number of tokens. `each` gets
-    /// every segment, while it is warm, with its place in the row.
-    fn write_packed(
-        &self,
-        store: &dyn ExampleStore,
-        pieces: impl Iterator<Item = (u64, Span)>,
-        tokens: &mut [i32],
-        positions: &mut [i32],
-        segments: &mut [i32],
-        mut each: impl FnMut(usize, &[i32]),
-    ) -> Result<usize, StoreError> {
-        let mut filled = 0;
-        for (segment, (example, span)) in (1..).zip(pieces) {
-            let here = filled..filled + span.len as usize;
-            let out = &mut tokens[here.clone()];
-            self.edits.read(store, self.feature, example, span.from as usize, out)?;
-            each(filled, out);
-            (0..).zip(&mut positions[here.clone()]).for_each(|(position, out)| *out = position);
-            segments[here].fill(segment);
-            filled += span.len as usize;
-        }
-        tokens[filled..].fill(0);
-        positions[filled..].fill(0);
-        segments[filled..].fill(0);
-        Ok(filled)
-    }
-}
-
-/// All but the last token, after `first`.
-fn shift_right(tokens: &[i32], first: i32, out: &mut [i32]) {
-    if let ([_, shifted @ ..], [tokens @ .., _]) = (&mut *out, tokens) {
-        shifted.copy_from_slice(tokens);
-        out[0] = first;
-    }
-}
-
-fn i32_row(array: &mut Array, row: usize) -> &mut [i32] {
-    let width = array.length.max(1);
-    match &mut array.values {
-        Values::I32(values) => &mut values[row * width..(row + 1) * width],
-        Values::F32(_) => unreachable!("made by `new_arrays`"),
-    }
-}
-
-fn f32_row(array: &mut Array, row: usize) -> &mut [f32] {
-    let width = array.length.max(1);
-    match &mut array.values {
-        Values::F32(values) => &mut values[row * width..(row + 1) * width],
-        Values::I32(_) => unreachable!("made by `new_arrays`"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::convert::Converter;
     use crate::dataset::InMemoryExamples;
 
     fn lengths<const N: usize>(lengths: [(&str, usize); N]) -> FeatureLengths {
@@ -283,7 +264,7 @@ mod tests {
     }
 
     fn writer(
-        converter: Converter,
+        converter: impl Into<Conversion>,
         lengths: &FeatureLengths,
         packed: bool,
         store: &InMemoryExamples,
@@ -393,6 +374,105 @@ mod tests {
         let (a, b) = (span(0, 2), span(0, 1));
         writer.write_row(&store, [(0, a.as_slice()), (1, &b)].into_iter(), &mut arrays, 0).unwrap();
         assert_eq!(arrays[0].values, Values::I32(vec![77, 3, 77, 77, 0]));
+    }
+
+    fn conversion(text: &str) -> Conversion {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_prefix_is_inputs_and_the_place_of_the_first_target() {
+        let store = InMemoryExamples::of([
+            ("inputs", vec![vec![9, 4, 6], vec![3, 2]]),
+            ("targets", vec![vec![3, 9], vec![4]]),
+            ("suffixes", vec![vec![2, 1], vec![]]),
+        ]);
+        let lengths = lengths([("inputs", 4), ("targets", 4), ("suffixes", 3)]);
+        let writer = writer(conversion("prefix_suffix_lm:cu_seqlens=true"), &lengths, true, &store);
+        let mut arrays = writer.new_arrays(1);
+        let spans = [[3, 2, 2], [2, 1, 0]].map(|spans| spans.map(|len| Span { from: 0, len }));
+        let pieces = (0..).zip(&spans).map(|(example, spans)| (example, spans.as_slice()));
+        writer.write_row(&store, pieces, &mut arrays, 0).unwrap();
+        insta::assert_snapshot!(show(&arrays), @r"
+        decoder_causal_attention: [1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0]
+        decoder_cu_seqlens: [0, 7, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10]
+        decoder_input_tokens: [0, 9, 4, 6, 3, 9, 2, 0, 3, 2, 0]
+        decoder_loss_weights: [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
+        decoder_num_segments: [2]
+        decoder_positions: [0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 0]
+        decoder_segment_ids: [1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 0]
+        decoder_target_tokens: [9, 4, 6, 3, 9, 2, 1, 3, 2, 4, 0]
+        row_valid: [1]
+        target_suffix_weights: [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
+        ");
+    }
+
+    #[test]
+    fn a_loss_mask_is_cut_and_ended_as_its_tokens_are() {
+        let store = InMemoryExamples::of([
+            ("targets", vec![vec![3, 9, 4, 5], vec![6, 7], vec![]]),
+            ("targets_loss", vec![vec![0, 1, 1, 0], vec![1, 0], vec![]]),
+        ]);
+        let edits = BTreeMap::from([
+            ("targets".to_owned(), vec![TokenEdit::Trim { max_length: 3 }, TokenEdit::Append { id: 1 }]),
+            ("targets_loss".to_owned(), vec![TokenEdit::Trim { max_length: 3 }, TokenEdit::RepeatLast]),
+        ]);
+        let lengths = lengths([("targets", 8)]);
+        let writer = RowWriter::new(Converter::Lm, &lengths, true, store.features(), &edits).unwrap();
+        let mut arrays = writer.new_arrays(1);
+        // The middle of the first example, as of one that is too long; then all of the others.
+        let spans = [Span { from: 1, len: 3 }, Span { from: 0, len: 3 }, Span { from: 0, len: 1 }];
+        let pieces = (0..).zip(&spans).map(|(example, span)| (example, std::slice::from_ref(span)));
+        writer.write_row(&store, pieces, &mut arrays, 0).unwrap();
+        insta::assert_snapshot!(show(&arrays), @r"
+        decoder_input_tokens: [0, 9, 4, 0, 6, 7, 0, 0]
+        decoder_loss_weights: [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+        decoder_positions: [0, 1, 2, 0, 1, 2, 0, 0]
+        decoder_segment_ids: [1, 1, 1, 2, 2, 2, 3, 0]
+        decoder_target_tokens: [9, 4, 1, 6, 7, 1, 1, 0]
+        row_valid: [1]
+        ");
+    }
+
+    /// What is wrong with an example of one row.
+    fn refused(converter: &str, features: &[(&str, Vec<i32>)], packed: bool) -> String {
+        let store = InMemoryExamples::of(features.iter().map(|(name, ids)| (*name, vec![ids.clone()])));
+        let lengths = features.iter().filter(|(name, _)| ["inputs", "targets"].contains(name));
+        let lengths = lengths.map(|(name, _)| ((*name).to_owned(), 6)).collect();
+        let writer = writer(conversion(converter), &lengths, packed, &store);
+        let error = writer.write_example(&store, 0, &mut writer.new_arrays(1), 0).unwrap_err();
+        error.problem.replace(&format!("{:?}", store.id(0).unwrap()), "…")
+    }
+
+    #[test]
+    fn what_does_not_stand_beside_its_tokens_is_refused_with_its_example() {
+        let error = refused("lm", &[("targets", vec![3, 1]), ("targets_loss", vec![1])], true);
+        insta::assert_snapshot!(error, @"example 0 (record 1 of file 1, id …): `targets` has 2 tokens, but `targets_loss` beside them has 1; the two must be as long, also after the steps below the cache boundary");
+        let error = refused("lm", &[("targets", vec![3, 1]), ("targets_loss", vec![1, 3])], true);
+        insta::assert_snapshot!(error, @"example 0 (record 1 of file 1, id …): `targets_loss` has 3 at place 1; it must be 1 for tokens with a loss, else 0");
+        let error = refused("encoder:mask_id=9", &[("inputs", vec![3, 9]), ("targets", vec![3])], false);
+        insta::assert_snapshot!(error, @"example 0 (record 1 of file 1, id …): `inputs` has 2 tokens, but `targets` beside them has 1; the two must be as long, also after the steps below the cache boundary");
+    }
+
+    #[test]
+    fn what_is_no_packed_row_is_refused_with_its_example() {
+        let error = |tokens: &[i32], positions: &[i32], segments: &[i32], prefix: &[i32]| {
+            let features = [
+                ("targets", tokens.to_vec()),
+                ("targets_positions", positions.to_vec()),
+                ("targets_segment_ids", segments.to_vec()),
+                ("targets_prefix", prefix.to_vec()),
+            ];
+            let error = refused("prepacked_prefix_lm", &features, false);
+            error.split_once("): ").unwrap().1.to_owned()
+        };
+        insta::assert_snapshot!(error(&[3, 1], &[0], &[1, 1], &[1, 0]), @"`targets` has 2 tokens, but `targets_positions` beside them has 1; the two must be as long, also after the steps below the cache boundary");
+        insta::assert_snapshot!(error(&[3, 1], &[0, 1], &[1, 0], &[1, 0]), @"`targets` is 1 at place 1, which is padding by `targets_segment_ids`; padding is 0");
+        insta::assert_snapshot!(error(&[3, 0, 4], &[0, 0, 0], &[1, 0, 2], &[1, 0, 0]), @"`targets_segment_ids` is 0, padding, at place 1, but 2 at place 2; padding stands at the end");
+        insta::assert_snapshot!(error(&[3, 4], &[0, 0], &[2, 1], &[1, 0]), @"`targets_segment_ids` is 1 at place 1, after 2; segments are numbered from 1 and rise");
+        insta::assert_snapshot!(error(&[3, 4], &[0, 2], &[1, 1], &[1, 0]), @"`targets_positions` is 2 at place 1 in segment 1; it should be 1, counted from 0 in each segment");
+        insta::assert_snapshot!(error(&[3, 4], &[0, 1], &[1, 1], &[0, 1]), @"`targets_prefix` is 1 at place 1; it must be 1 for the inputs, which stand first in segment 1, else 0");
+        insta::assert_snapshot!(error(&[3, 4], &[0, 0], &[1, 3], &[0, 0]), @"no token is of segment 2, but there are later segments; they are numbered from 1 without gaps");
     }
 
     #[test]

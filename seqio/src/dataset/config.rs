@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::convert::{Converter, Packing, default_window};
+use crate::convert::{Conversion, Packing, default_window};
 use crate::dataset::batch_sizes::BatchSizes;
 use crate::dataset::error::DatasetError;
 use crate::dataset::order::OrderKind;
@@ -29,8 +29,8 @@ pub struct DatasetConfig {
     pub split: String,
     /// Greatest length of each feature that the converter reads.
     pub lengths: FeatureLengths,
-    /// What kind of model the rows are for.
-    pub converter: Converter,
+    /// What kind of model the rows are for: a name, or a table with settings.
+    pub converter: Conversion,
     /// How items are put into rows.
     #[serde(default)]
     pub packing: Packing,
@@ -129,13 +129,13 @@ impl DatasetConfig {
     /// A request with the defaults: packed by `best_fit`, shuffled, for ever, batches of 8 rows.
     pub fn new<'a>(
         split: &str,
-        converter: Converter,
+        converter: impl Into<Conversion>,
         lengths: impl IntoIterator<Item = (&'a str, usize)>,
     ) -> Self {
         Self {
             split: split.to_owned(),
             lengths: lengths.into_iter().map(|(feature, length)| (feature.to_owned(), length)).collect(),
-            converter,
+            converter: converter.into(),
             packing: Packing::default(),
             window: None,
             order: OrderKind::default(),
@@ -204,7 +204,8 @@ impl DatasetConfig {
 
     /// Items a window, with the default resolved.
     pub(crate) fn resolved_window(&self, limits: &[usize]) -> u64 {
-        self.window.unwrap_or_else(|| default_window(self.packing, limits))
+        let rows = self.converter.row_lengths(&self.lengths, limits);
+        self.window.unwrap_or_else(|| default_window(self.packing, &rows))
     }
 
     /// Says what is wrong with the request, before anything is read.
@@ -215,11 +216,13 @@ impl DatasetConfig {
     /// [`Self::validate`]. Returns the limits, in the converter's order.
     pub(crate) fn check(&self) -> Result<Vec<usize>, DatasetError> {
         let limits = self.converter.limits(&self.lengths)?;
+        self.converter.check_packing(self.is_packed())?;
         self.batch_sizes.check()?;
         self.host.check()?;
         let refused = |setting, problem| Err(DatasetError::Setting { setting, problem });
         let window = self.resolved_window(&limits);
-        let group = limits.iter().copied().max().unwrap_or(1) as u64;
+        let rows = self.converter.row_lengths(&self.lengths, &limits);
+        let group = rows.iter().copied().max().unwrap_or(1) as u64;
         if window == 0 || window > MAX_WINDOW {
             return refused("window", format!("the window is {window}; it must be from 1 to {MAX_WINDOW}"));
         }
@@ -249,6 +252,7 @@ impl DatasetConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::convert::Converter;
 
     fn config() -> DatasetConfig {
         DatasetConfig::new("train", Converter::Lm, [("targets", 100)])

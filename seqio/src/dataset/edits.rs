@@ -41,7 +41,8 @@ impl SequenceEdits {
         from: usize,
         out: &mut [i32],
     ) -> Result<(), StoreError> {
-        let appends = self.edits.iter().any(|edit| matches!(edit, TokenEdit::Append { .. }));
+        let appends =
+            self.edits.iter().any(|edit| matches!(edit, TokenEdit::Append { .. } | TokenEdit::RepeatLast));
         if !appends {
             return store.read_tokens(feature, example, from, out);
         }
@@ -54,7 +55,8 @@ impl SequenceEdits {
         }
         if !tail.is_empty() {
             let skipped = from.saturating_sub(kept);
-            tail.iter_mut().zip(self.appended(stored[0]).skip(skipped)).for_each(|(out, id)| *out = id);
+            let last = self.last_kept(store, (feature, example), kept)?;
+            tail.iter_mut().zip(self.appended(stored[0], last).skip(skipped)).for_each(|(out, id)| *out = id);
         }
         Ok(())
     }
@@ -63,21 +65,43 @@ impl SequenceEdits {
     fn kept(&self, stored: u32) -> usize {
         self.edits.iter().fold(stored as usize, |kept, edit| match edit {
             TokenEdit::Trim { max_length } => kept.min(*max_length),
-            TokenEdit::Append { .. } => kept,
+            TokenEdit::Append { .. } | TokenEdit::RepeatLast => kept,
         })
     }
 
+    /// The last id that is left of the stored ones, if any edit needs it; 0 of none.
+    fn last_kept(
+        &self,
+        store: &dyn ExampleStore,
+        (feature, example): (usize, u64),
+        kept: usize,
+    ) -> Result<i32, StoreError> {
+        let mut last = [0];
+        if kept > 0 && self.edits.contains(&TokenEdit::RepeatLast) {
+            store.read_tokens(feature, example, kept - 1, &mut last)?;
+        }
+        Ok(last[0])
+    }
+
     /// The appended ids that are still there after all trims: an id stands behind all that was there when it was
-    /// appended, and a later trim to no more than that takes it off.
-    fn appended(&self, stored: u32) -> impl Iterator<Item = i32> {
-        let mut length = stored;
+    /// appended, and a later trim to no more than that takes it off. `last` is the last of the stored ids that stay.
+    fn appended(&self, stored: u32, last: i32) -> impl Iterator<Item = i32> {
+        let (mut length, mut last) = (stored, last);
         self.edits.iter().enumerate().filter_map(move |(index, edit)| {
             let before = length as usize;
             length = edit_length(length, *edit);
-            let TokenEdit::Append { id } = edit else { return None };
+            let id = match edit {
+                TokenEdit::Append { id } => *id,
+                TokenEdit::RepeatLast => last,
+                TokenEdit::Trim { .. } => return None,
+            };
             let trims =
                 |later: &TokenEdit| matches!(later, TokenEdit::Trim { max_length } if *max_length <= before);
-            (!self.edits[index + 1..].iter().any(trims)).then_some(*id)
+            let stays = !self.edits[index + 1..].iter().any(trims);
+            if stays {
+                last = id;
+            }
+            stays.then_some(id)
         })
     }
 }
@@ -85,7 +109,7 @@ impl SequenceEdits {
 fn edit_length(length: u32, edit: TokenEdit) -> u32 {
     match edit {
         TokenEdit::Trim { max_length } => length.min(u32::try_from(max_length).unwrap_or(u32::MAX)),
-        TokenEdit::Append { .. } => length.saturating_add(1),
+        TokenEdit::Append { .. } | TokenEdit::RepeatLast => length.saturating_add(1),
     }
 }
 
@@ -100,6 +124,7 @@ mod tests {
         prop_oneof![
             (0usize..12).prop_map(|max_length| TokenEdit::Trim { max_length }),
             (100i32..999).prop_map(|id| TokenEdit::Append { id }),
+            Just(TokenEdit::RepeatLast),
         ]
     }
 
@@ -136,6 +161,7 @@ mod tests {
                 match *edit {
                     TokenEdit::Trim { max_length } => expected.truncate(max_length),
                     TokenEdit::Append { id } => expected.push(id),
+                    TokenEdit::RepeatLast => expected.push(expected.last().copied().unwrap_or(0)),
                 }
             }
             let edits = SequenceEdits::new(edits);

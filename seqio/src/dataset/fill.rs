@@ -75,14 +75,15 @@ pub(crate) fn fill(
 
 /// Whether a batch that was given back is one of this writer's: consumers may mix streams up.
 fn fits(writer: &RowWriter, batch: &Batch) -> bool {
-    let features = writer.model_features();
-    batch.arrays.len() == features.len() + 1
-        && features.iter().zip(&batch.arrays).all(|(feature, array)| {
-            array.name == feature.name
-                && array.length == feature.length
-                && match (&array.values, feature.dtype) {
-                    (Values::I32(values), Dtype::I32) => values.len() == feature.length * batch.num_rows,
-                    (Values::F32(values), Dtype::F32) => values.len() == feature.length * batch.num_rows,
+    let arrays = writer.arrays();
+    batch.arrays.len() == arrays.len()
+        && arrays.iter().zip(&batch.arrays).all(|(wanted, array)| {
+            let values = wanted.length.max(1) * batch.num_rows;
+            array.name == wanted.name
+                && array.length == wanted.length
+                && match (&array.values, wanted.dtype) {
+                    (Values::I32(found), Dtype::I32) => found.len() == values,
+                    (Values::F32(found), Dtype::F32) => found.len() == values,
                     _ => false,
                 }
         })

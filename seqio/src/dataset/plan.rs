@@ -56,7 +56,7 @@ pub struct StreamPlan {
     pub counts: Counts,
     /// Tokens in the rows, by task feature.
     pub tokens: BTreeMap<String, u64>,
-    /// Tokens in the rows over the room there is, by task feature.
+    /// Tokens in the rows over the room there is, by task feature; of features that share rows each one's part of them.
     pub fill: BTreeMap<String, f64>,
     /// A window that would fill rows better, if this one gives too few of them.
     pub proposed_window: Option<u64>,
@@ -165,11 +165,18 @@ impl Dataset {
         let steps = self.steps_of(sums.rows);
         let whole = self.config().batch_sizes.step_of(sums.rows).unwrap_or(0);
         let remainder = sums.rows - self.config().batch_sizes.row_of(whole).unwrap_or(sums.rows);
-        let by_feature = || self.stream.features().iter().zip(&sums.tokens).zip(&self.stream.limits);
+        let config = self.config();
+        let rows = config.converter.row_lengths(&config.lengths, &self.stream.limits);
+        let joined = rows.len() < self.stream.limits.len();
+        let limits = self.stream.limits.iter().map(|limit| if joined { rows[0] } else { *limit });
+        let by_feature = || self.stream.features().iter().zip(&sums.tokens).zip(limits.clone());
         let share = |tokens: u64, limit: usize| tokens as f64 / (sums.rows as f64 * limit as f64).max(1.0);
-        let fill: BTreeMap<String, f64> = by_feature()
-            .map(|((feature, tokens), limit)| ((*feature).to_owned(), share(*tokens, *limit)))
-            .collect();
+        let fill: BTreeMap<String, f64> =
+            by_feature().map(|((feature, tokens), limit)| (feature.clone(), share(*tokens, limit))).collect();
+        let fullest = match joined {
+            true => fill.values().sum(),
+            false => fill.values().copied().fold(0.0, f64::max),
+        };
         let counts = sums.counts;
         let epochs = match self.windows.grouped() {
             None => counts.items as f64 / self.num_examples() as f64,
@@ -191,15 +198,15 @@ impl Dataset {
                 trimmed_items: counts.trimmed_items,
                 dropped_tokens: counts.dropped_tokens,
             },
-            tokens: by_feature().map(|((feature, tokens), _)| ((*feature).to_owned(), *tokens)).collect(),
-            proposed_window: self.proposed_window(windows, sums.rows, &fill),
+            tokens: by_feature().map(|((feature, tokens), _)| (feature.clone(), *tokens)).collect(),
+            proposed_window: self.proposed_window(windows, sums.rows, fullest),
             fill,
         })
     }
 
     /// A window of enough rows, if there is need of one and there are examples for it.
-    fn proposed_window(&self, windows: u64, rows: u64, fill: &BTreeMap<String, f64>) -> Option<u64> {
-        let full = fill.values().any(|fill| *fill >= GOOD_FILL);
+    fn proposed_window(&self, windows: u64, rows: u64, fill: f64) -> Option<u64> {
+        let full = fill >= GOOD_FILL;
         let too_few = rows > 0 && rows < windows.saturating_mul(ROWS_A_WINDOW);
         if self.config().packing != Packing::BestFit || full || !too_few {
             return None;

@@ -65,9 +65,9 @@ fn case() -> impl Strategy<Value = Case> {
             Case { lengths, append, config }
         })
         .prop_filter("an open-ended stream needs a token, or it has no rows", |case| {
-            let has_tokens = |(inputs, targets): &(usize, usize)| match case.config.converter {
+            let has_tokens = |(inputs, targets): &(usize, usize)| match case.config.converter.kind {
                 Converter::Lm => *targets > 0,
-                Converter::EncDec => inputs + targets > 0,
+                _ => inputs + targets > 0,
             };
             case.config.epochs.is_some() || case.append || case.lengths.iter().any(has_tokens)
         })
@@ -273,7 +273,7 @@ proptest! {
     fn trace_and_find_are_inverse_and_agree_with_the_ids(case in case()) {
         let dataset = case.dataset(|config| config);
         let expected = some(dataset.iter().unwrap());
-        let targets = case.config.converter.task_features().len() - 1;
+        let targets = case.config.converter.task_features(&case.config.lengths).len() - 1;
         let mut found = BTreeMap::new();
         for batch in &expected {
             let trace = dataset.trace(batch.step).unwrap();
@@ -332,7 +332,7 @@ proptest! {
             }
         }
         let limit = |feature: &str| case.config.lengths.get(feature).copied().unwrap_or(0);
-        let splits = case.config.converter == Converter::Lm && case.config.packing == Packing::BestFit;
+        let splits = case.config.converter.kind == Converter::Lm && case.config.packing == Packing::BestFit;
         let expected: BTreeSet<i32> = (0..case.lengths.len())
             .flat_map(|example| {
                 let [mut inputs, mut targets] = case.sequences(example);

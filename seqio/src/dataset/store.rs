@@ -55,6 +55,14 @@ pub trait ExampleStore: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// Where an example came from, in words: its records, and its id.
+    fn place(&self, example: u64) -> Result<String, StoreError> {
+        let record = |origin: &Origin| format!("record {} of file {}", origin.row + 1, origin.file + 1);
+        let mut places: Vec<String> = self.origins(example)?.iter().map(record).collect();
+        places.push(format!("id {:?}", self.id(example)?));
+        Ok(places.join(", "))
+    }
+
     /// Identity, origins and key of an example.
     fn example_row(&self, example: u64) -> Result<ExampleRow, StoreError> {
         Ok(ExampleRow { id: self.id(example)?, origins: self.origins(example)?, key: self.key(example)? })

@@ -57,8 +57,11 @@ pub(crate) struct Stream {
     pub(crate) task: String,
     data: String,
     pub(crate) config: DatasetConfig,
-    /// One a task feature of the converter.
+    /// The task features that rows are planned by.
+    features: Vec<String>,
+    /// One a feature.
     pub(crate) limits: Vec<usize>,
+    /// Of the features and their loss masks, as far as the task has some.
     edits: BTreeMap<String, Vec<TokenEdit>>,
     pub(crate) items: Option<ItemSteps>,
     pub(crate) window: u64,
@@ -70,10 +73,11 @@ impl Stream {
     pub(crate) fn new(task: StreamTask, config: DatasetConfig) -> Result<Self, DatasetError> {
         let limits = config.check()?;
         let window = config.resolved_window(&limits);
-        let read = config.converter.task_features();
+        let features = config.converter.task_features(&config.lengths);
+        let read = config.converter.read_features(&config.lengths, task.edits.keys());
         let edits: BTreeMap<&str, &[TokenEdit]> = read
             .iter()
-            .map(|feature| (*feature, task.edits.get(*feature).map_or(&[][..], Vec::as_slice)))
+            .map(|feature| (&**feature, task.edits.get(feature).map_or(&[][..], Vec::as_slice)))
             .collect();
         let words = words(&task, &config, window, &edits);
         let fingerprint = Fingerprint::of_json("stream", &serde_json::json!(words));
@@ -84,6 +88,7 @@ impl Stream {
             data: task.data,
             items: task.items,
             config,
+            features,
             limits,
             window,
             fingerprint,
@@ -101,20 +106,26 @@ impl Stream {
     }
 
     /// The task features read, in the order of limits and edits.
-    pub(crate) fn features(&self) -> &'static [&'static str] {
-        self.config.converter.task_features()
+    pub(crate) fn features(&self) -> &[String] {
+        &self.features
+    }
+
+    /// The task features read, and the loss masks that the task has for them.
+    pub(crate) fn read_features(&self) -> Vec<String> {
+        self.edits.keys().cloned().collect()
     }
 
     /// What writes rows of examples that have these features.
     pub(crate) fn writer(&self, features: &[String]) -> Result<RowWriter, DatasetError> {
         let Self { config, edits, .. } = self;
-        RowWriter::new(config.converter, &config.lengths, config.is_packed(), features, edits)
+        RowWriter::new(config.converter.clone(), &config.lengths, config.is_packed(), features, edits)
             .map_err(|error| DatasetError::Task { task: self.task.clone(), problem: error.to_string() })
     }
 
     pub(crate) fn planner(&self) -> WindowPlanner {
         WindowPlanner::new(&self.limits, self.config.packing, self.config.seed, &self.task)
             .expect("limits were checked when the stream was made")
+            .with_joined_features(self.config.converter.kind.resolved(&self.config.lengths).joins_features())
     }
 
     /// An error that says that there is nothing to stream.
@@ -154,7 +165,7 @@ fn words(
         ("split", config.split.clone()),
         ("steps", steps),
         ("lengths", listed(config.lengths.iter().map(|(name, length)| format!("{name} {length}")).collect())),
-        ("converter", config.converter.to_string()),
+        ("converter", config.converter.resolved(&config.lengths).to_string()),
         ("packing", config.packing.to_string()),
         ("order", order_words(config.order)),
         ("epochs", config.epochs.map_or_else(|| "for ever".to_owned(), |epochs| epochs.to_string())),
@@ -173,6 +184,7 @@ pub(crate) fn edits_in_words(edits: &[TokenEdit]) -> String {
     let edits = edits.iter().map(|edit| match edit {
         TokenEdit::Trim { max_length } => format!("trim {max_length}"),
         TokenEdit::Append { id } => format!("append {id}"),
+        TokenEdit::RepeatLast => "repeat_last".to_owned(),
     });
     edits.collect::<Vec<_>>().join(" ")
 }

@@ -74,7 +74,7 @@ pub struct SourceTrace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PartTrace {
     /// The task feature.
-    pub feature: &'static str,
+    pub feature: String,
     /// First token.
     pub from: u32,
     /// Number of tokens.
@@ -217,6 +217,8 @@ impl Dataset {
 
     fn parts(&self, piece: Piece<'_>) -> Vec<PartTrace> {
         let features = self.stream.features().iter().zip(piece.spans);
-        features.map(|(feature, span)| PartTrace { feature, from: span.from, len: span.len }).collect()
+        features
+            .map(|(feature, span)| PartTrace { feature: feature.clone(), from: span.from, len: span.len })
+            .collect()
     }
 }

@@ -74,7 +74,7 @@ impl UncachedDataset {
 
     fn iterator(&self, position: StreamPosition, sizes: BatchSizes) -> Result<DatasetIterator, DatasetError> {
         let stream = &self.stream;
-        let read: Vec<String> = stream.features().iter().map(|feature| (*feature).to_owned()).collect();
+        let read = stream.read_features();
         let (features, written) = match &stream.items {
             Some(steps) => (steps.stored().to_vec(), steps.features().to_vec()),
             None => (read.clone(), read),

@@ -199,6 +199,7 @@ fn edits_in_words(edits: &[TokenEdit], length_missing: bool) -> String {
     let edit = |edit: &TokenEdit| match edit {
         TokenEdit::Trim { max_length } => format!("the first {max_length}"),
         TokenEdit::Append { id } => format!("then EOS ({id})"),
+        TokenEdit::RepeatLast => "then the last once more".to_owned(),
     };
     let mut words: Vec<String> = edits.iter().map(edit).collect();
     if length_missing {

@@ -72,6 +72,10 @@ impl ItemStep for EditStep {
                             rope.truncate(u32::try_from(*max_length).unwrap_or(u32::MAX));
                         }
                         TokenEdit::Append { id } => rope.append(Rope::ids([*id])),
+                        TokenEdit::RepeatLast => rope.append(match rope.len() {
+                            0 => Rope::ids([0]),
+                            len => rope.slice(len - 1, 1),
+                        }),
                     }
                 }
                 item.set(feature, rope);

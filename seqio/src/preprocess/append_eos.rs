@@ -10,13 +10,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
-use crate::preprocess::columns::{apply_edits, check_features, edited_schema, selects};
+use crate::preprocess::columns::{
+    apply_edits, check_features, edited_schema, mask_edits, masked_feature, selects,
+};
 use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
 
 /// Appends the EOS id to each output feature that asks for one (`add_eos`).
 ///
 /// Trimming comes later and may cut the id off again; use `append_eos_after_trim` where every sequence has to end in
-/// EOS.
+/// EOS. In a loss mask (`targets_loss`) the EOS counts if the token before it does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = Self::default())]
@@ -49,6 +51,9 @@ impl Preprocessor for AppendEos {
     }
 
     fn token_edits(&self, feature: &str, ctx: &StepContext) -> Option<Vec<TokenEdit>> {
+        if let Some(masked) = masked_feature(feature, ctx) {
+            return self.token_edits(masked, ctx).map(mask_edits);
+        }
         Some(eos_id(feature, &self.features, ctx).map(|id| TokenEdit::Append { id }).into_iter().collect())
     }
 }
@@ -66,7 +71,8 @@ pub(super) fn check_eos_features(
     ctx: &StepContext,
 ) -> Result<(), PreprocessError> {
     check_features(step, features, ctx)?;
-    for (name, feature) in &ctx.output_features {
+    for (name, feature) in ctx.output_features.iter().filter(|(name, _)| masked_feature(name, ctx).is_none())
+    {
         let named = features.contains(name);
         if named && !feature.add_eos {
             let problem =
@@ -88,7 +94,10 @@ pub(super) fn check_eos_features(
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::RecordBatch;
+
     use super::*;
+    use crate::feature::Feature;
     use crate::testing::{assert_step_laws, context, show, token_examples};
 
     #[test]
@@ -128,6 +137,27 @@ mod tests {
         let named = AppendEos::only(["targets"]);
         let error = named.output_schema(&output.columns.schema(), &ctx).unwrap_err();
         insta::assert_snapshot!(error, @"step `append_eos`: feature `targets` has `add_eos = false`; drop it from `features` or set it to true");
+    }
+
+    #[test]
+    fn a_loss_mask_follows_its_feature() {
+        let mut ctx = context("targets", Some(1));
+        let mask = Feature { add_eos: true, ..context("targets", None).output_features["targets"].clone() };
+        ctx.output_features.insert("targets_loss".to_owned(), mask);
+        let targets = token_examples("targets", vec![vec![3, 9], vec![4, 5], vec![]]);
+        let masks = token_examples("targets_loss", vec![vec![0, 1], vec![1, 0], vec![]]);
+        let columns = RecordBatch::try_from_iter([
+            ("targets", targets.columns.column(0).clone()),
+            ("targets_loss", masks.columns.column(0).clone()),
+        ]);
+        let input = targets.with_columns(columns.unwrap());
+        let output = AppendEos::default().apply(input.clone(), &ctx).unwrap();
+        insta::assert_snapshot!(show(&output), @r"
+        targets: [3, 9, 1]  targets_loss: [0, 1, 1]
+        targets: [4, 5, 1]  targets_loss: [1, 0, 0]
+        targets: [1]  targets_loss: [0]
+        ");
+        assert_step_laws(&AppendEos::default(), &ctx, &input);
     }
 
     #[test]

@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
 use crate::preprocess::append_eos::{check_eos_features, eos_id};
-use crate::preprocess::columns::{apply_edits, edited_schema};
+use crate::preprocess::columns::{apply_edits, edited_schema, mask_edits, masked_feature};
 use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
 
 /// Trims each output feature that asks for an EOS (`add_eos`) to one id less than its length, then appends the EOS.
+///
+/// A loss mask (`targets_loss`) is trimmed as its feature is, and the EOS counts if the token before it does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = Self::default())]
@@ -39,7 +41,7 @@ impl Preprocessor for AppendEosAfterTrim {
     }
 
     fn length_dependent(&self, ctx: &StepContext) -> Vec<String> {
-        let names = ctx.output_features.keys();
+        let names = ctx.output_features.keys().filter(|name| masked_feature(name, ctx).is_none());
         names.filter(|name| eos_id(name, &self.features, ctx).is_some()).cloned().collect()
     }
 
@@ -53,6 +55,9 @@ impl Preprocessor for AppendEosAfterTrim {
     }
 
     fn token_edits(&self, feature: &str, ctx: &StepContext) -> Option<Vec<TokenEdit>> {
+        if let Some(masked) = masked_feature(feature, ctx) {
+            return self.token_edits(masked, ctx).map(mask_edits);
+        }
         let Some(id) = eos_id(feature, &self.features, ctx) else {
             return Some(Vec::new());
         };

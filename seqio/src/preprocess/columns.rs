@@ -6,6 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Int32Array, ListArray, RecordBatch}
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Schema, SchemaRef};
 
+use crate::convert::LOSS_SUFFIX;
 use crate::example::Examples;
 use crate::feature::Features;
 use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
@@ -76,6 +77,22 @@ pub(crate) fn selects(features: &[String], name: &str) -> bool {
     features.is_empty() || features.iter().any(|feature| feature == name)
 }
 
+/// The feature that `name` is the loss mask of: `targets` for `targets_loss`, if the task has both.
+///
+/// Which tokens count in the loss has to stay beside them, so that steps edit a mask as they edit its feature.
+pub(crate) fn masked_feature<'a>(name: &'a str, ctx: &StepContext) -> Option<&'a str> {
+    name.strip_suffix(LOSS_SUFFIX).filter(|feature| ctx.output_features.contains_key(*feature))
+}
+
+/// The edits of a loss mask, from those of its feature.
+pub(crate) fn mask_edits(edits: Vec<TokenEdit>) -> Vec<TokenEdit> {
+    let edit = |edit| match edit {
+        TokenEdit::Append { .. } => TokenEdit::RepeatLast,
+        other => other,
+    };
+    edits.into_iter().map(edit).collect()
+}
+
 /// The schema of a step that only edits token sequences: its input's, if the sequences it edits are there.
 pub(crate) fn edited_schema(
     step: &dyn Preprocessor,
@@ -85,7 +102,7 @@ pub(crate) fn edited_schema(
 ) -> Result<SchemaRef, PreprocessError> {
     for (name, feature) in &ctx.output_features {
         let absent = !feature.required && input.column_with_name(name).is_none();
-        if works_on(name) && !absent {
+        if works_on(masked_feature(name, ctx).unwrap_or(name)) && !absent {
             token_index(step.name(), input, name)?;
         }
     }
@@ -129,6 +146,7 @@ fn edit(sequences: &ListArray, edits: &[TokenEdit], field: &Field) -> Result<Arr
             match *edit {
                 TokenEdit::Trim { max_length } => ids.truncate(from.saturating_add(max_length)),
                 TokenEdit::Append { id } => ids.push(id),
+                TokenEdit::RepeatLast => ids.push(ids[from..].last().copied().unwrap_or(0)),
             }
         }
         ends.push(ids.len() as i32);

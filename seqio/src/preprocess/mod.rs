@@ -86,6 +86,8 @@ pub enum TokenEdit {
         /// The id.
         id: i32,
     },
+    /// Appends the last id once more; 0 to an empty sequence. So a loss mask follows its tokens when they get an EOS.
+    RepeatLast,
 }
 
 /// One pure step from examples to examples.

@@ -10,12 +10,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
-use crate::preprocess::columns::{apply_edits, check_features, edited_schema, selects};
+use crate::preprocess::columns::{
+    apply_edits, check_features, edited_schema, mask_edits, masked_feature, selects,
+};
 use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
 
 /// Trims each output feature to its length; a feature without a length is left alone.
 ///
-/// An EOS at the end is cut off like any other id: see `append_eos_after_trim`.
+/// An EOS at the end is cut off like any other id: see `append_eos_after_trim`. A loss mask (`targets_loss`) is trimmed as
+/// its feature is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = Self::only(vec!["inputs"]))]
@@ -39,7 +42,8 @@ impl Preprocessor for Trim {
     }
 
     fn length_dependent(&self, ctx: &StepContext) -> Vec<String> {
-        ctx.output_features.keys().filter(|name| selects(&self.features, name)).cloned().collect()
+        let names = ctx.output_features.keys().filter(|name| masked_feature(name, ctx).is_none());
+        names.filter(|name| selects(&self.features, name)).cloned().collect()
     }
 
     fn output_schema(&self, input: &SchemaRef, ctx: &StepContext) -> Result<SchemaRef, PreprocessError> {
@@ -52,6 +56,9 @@ impl Preprocessor for Trim {
     }
 
     fn token_edits(&self, feature: &str, ctx: &StepContext) -> Option<Vec<TokenEdit>> {
+        if let Some(masked) = masked_feature(feature, ctx) {
+            return self.token_edits(masked, ctx).map(mask_edits);
+        }
         let length = ctx.lengths.get(feature).filter(|_| selects(&self.features, feature));
         Some(length.map(|&max_length| TokenEdit::Trim { max_length }).into_iter().collect())
     }

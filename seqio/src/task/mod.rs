@@ -300,7 +300,8 @@ impl Task {
         lengths: &FeatureLengths,
     ) -> Result<BTreeMap<String, Vec<TokenEdit>>, PreprocessError> {
         let ctx = self.run_context(lengths);
-        let mut edits: BTreeMap<String, Vec<TokenEdit>> = BTreeMap::new();
+        let names = self.features.keys().cloned();
+        let mut edits: BTreeMap<String, Vec<TokenEdit>> = names.map(|name| (name, Vec::new())).collect();
         for placed in &self.below {
             for (feature, own) in self.own_edits(placed, &ctx)? {
                 edits.entry(feature).or_default().extend(own);

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 
-use crate::config::data::converter;
 use crate::config::{DeviceConfig, RankTarget, RunConfig};
 use crate::gpu::AdapterError;
 use crate::mesh::Mesh;
@@ -37,7 +36,7 @@ impl RunConfig {
 
     /// The shape of a batch.
     pub fn input_shape(&self) -> Result<InputShape, seqio::ConvertError> {
-        let converter = converter(self.model.architecture);
+        let converter = self.data.converter(self.model.architecture);
         let features = converter.model_features(&self.data.lengths, self.data.is_packed())?;
         let length =
             |name: &str| features.iter().find(|feature| feature.name == name).map(|feature| feature.length);

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use seqio::{Dataset, DatasetError, DefinitionError, Split, Task, nearest, quoted};
+use seqio::{
+    Conversion, ConvertError, Converter, Dataset, DatasetError, DefinitionError, Split, Task, nearest, quoted,
+};
 
-use crate::config::data::converter;
+use crate::config::data::converters;
 use crate::config::{OrderName, RunFile};
 use crate::mesh::{Mesh, MeshAxis};
 use crate::model::{Architecture, ModelError};
@@ -54,6 +56,13 @@ impl Mistakes<'_> {
     }
 }
 
+fn network_in_words(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::EncoderDecoder => "an encoder-decoder",
+        Architecture::DecoderOnly => "a decoder-only network",
+    }
+}
+
 impl RunFile {
     /// Everything that cannot be meant, whatever the data are.
     pub(super) fn check(&self) -> Vec<DefinitionError> {
@@ -68,10 +77,31 @@ impl RunFile {
 
     fn check_model(&self, mistakes: &mut Mistakes<'_>) {
         let model = &self.config.model;
-        if model.inputs_bidirectional_attention && model.architecture == Architecture::DecoderOnly {
-            mistakes.add(
+        let converter = self.config.data.converter(model.architecture);
+        let known = converters(model.architecture);
+        if !known.contains(&converter.kind.name()) {
+            let (network, kind) = (network_in_words(model.architecture), converter.kind);
+            let why = match kind {
+                Converter::Encoder { .. } => "makes batches for an encoder alone, which no network here is",
+                Converter::PassThrough => "makes no batches of a model",
+                _ => "makes batches for another kind of network",
+            };
+            mistakes.hinted(
+                &["data", "converter"],
+                format!("`{}` {why}", kind.name()),
+                format!("{network} takes {}", quoted(known)),
+            );
+        } else if model.inputs_bidirectional_attention
+            && model.architecture == Architecture::DecoderOnly
+            && !self.tells_inputs_from_targets(&converter)
+        {
+            mistakes.hinted(
                 &["model", "inputs_bidirectional_attention"],
-                "no converter tells inputs from targets in a decoder's row yet, so that inputs cannot see each other",
+                format!(
+                    "rows of `{}` do not tell inputs from targets, so that inputs cannot see each other",
+                    converter.kind.name()
+                ),
+                "write `converter = \"prefix_lm\"` in `[data]`, with a length for `inputs`",
             );
         }
         let Err(error) = self.config.model.check() else { return };
@@ -85,6 +115,16 @@ impl RunFile {
             _ => "",
         };
         mistakes.add(&["model", key], error.to_string());
+    }
+
+    /// Whether rows have `decoder_causal_attention`.
+    fn tells_inputs_from_targets(&self, converter: &Conversion) -> bool {
+        let data = &self.config.data;
+        match converter.model_features(&data.lengths, data.is_packed()) {
+            Ok(features) => features.iter().any(|feature| feature.name == "decoder_causal_attention"),
+            // Told elsewhere.
+            Err(_) => true,
+        }
     }
 
     fn check_data(&self, mistakes: &mut Mistakes<'_>) {
@@ -104,6 +144,9 @@ impl RunFile {
             Ok(()) => {}
             Err(DatasetError::Setting { setting, problem }) => {
                 mistakes.add(&["data", setting], format!("`{setting}`: {problem}"));
+            }
+            Err(error @ DatasetError::Convert(ConvertError::Setting { .. })) => {
+                mistakes.add(&["data", "converter"], error.to_string());
             }
             Err(error) => mistakes.add(&["data", "lengths"], error.to_string()),
         }
@@ -263,20 +306,26 @@ impl RunFile {
     pub fn check_task(&self, task: &Task, key: &[&str]) -> Vec<DefinitionError> {
         let mut mistakes = Mistakes { file: self, found: Vec::new() };
         let model = &self.config.model;
-        let features = converter(model.architecture).task_features();
-        for name in features {
-            let Some(feature) = task.features().get(*name) else {
-                let kind = match model.architecture {
-                    Architecture::EncoderDecoder => "an encoder-decoder",
-                    Architecture::DecoderOnly => "a decoder-only network",
+        let converter = self.config.data.converter(model.architecture);
+        let features = converter.task_features(&self.config.data.lengths);
+        let copied = &converter.passthrough;
+        for name in &features {
+            let Some(feature) = task.features().get(name) else {
+                let reader = match self.config.data.converter {
+                    Some(_) => format!("converter `{}`", converter.kind.name()),
+                    None => network_in_words(model.architecture).to_owned(),
                 };
                 let found = quoted(task.features().keys());
                 mistakes.add(
                     key,
-                    format!("{kind} reads the feature `{name}`, but task `{}` has {found}", task.name()),
+                    format!("{reader} reads the feature `{name}`, but task `{}` has {found}", task.name()),
                 );
                 continue;
             };
+            let beside = ["_positions", "_segment_ids", "_prefix"].iter().any(|end| name.ends_with(end));
+            if copied.contains(name) || converter.kind.is_prepacked() && beside {
+                continue;
+            }
             let ids = feature.vocabulary.vocab_size();
             if ids > model.vocab_size {
                 let path = ["model", "vocab_size"];

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use seqio::{BatchSizes, Converter, DEFAULT_BLOCK, DatasetConfig, FeatureLengths, OrderKind, Packing};
+use seqio::{
+    BatchSizes, Conversion, Converter, DEFAULT_BLOCK, DatasetConfig, FeatureLengths, OrderKind, Packing,
+};
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -28,6 +30,9 @@ pub struct DataConfig {
     pub cache: Option<PathBuf>,
     /// Greatest length of each feature.
     pub lengths: FeatureLengths,
+    /// The converter, with its settings; the default is that of the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub converter: Option<Conversion>,
     /// Rows a batch.
     pub batch_size: u64,
     /// Decides the order.
@@ -124,15 +129,26 @@ impl Visitor<'_> for EpochsVisitor {
     }
 }
 
-/// The converter whose rows a network reads.
-pub(super) fn converter(architecture: Architecture) -> Converter {
+/// The converters whose rows a network reads, its own first.
+pub(super) fn converters(architecture: Architecture) -> &'static [&'static str] {
     match architecture {
-        Architecture::EncoderDecoder => Converter::EncDec,
-        Architecture::DecoderOnly => Converter::Lm,
+        Architecture::EncoderDecoder => &["enc_dec", "prepacked_enc_dec"],
+        Architecture::DecoderOnly => {
+            &["lm", "prefix_lm", "prefix_suffix_lm", "decoder", "prepacked_lm", "prepacked_prefix_lm"]
+        }
     }
 }
 
 impl DataConfig {
+    /// The converter asked for, or that of a network of this kind.
+    pub fn converter(&self, architecture: Architecture) -> Conversion {
+        let own = match architecture {
+            Architecture::EncoderDecoder => Converter::EncDec,
+            Architecture::DecoderOnly => Converter::Lm,
+        };
+        self.converter.clone().unwrap_or_else(|| own.into())
+    }
+
     /// Whether rows hold several examples.
     pub fn is_packed(&self) -> bool {
         self.pack != Packing::None
@@ -140,7 +156,7 @@ impl DataConfig {
 
     /// The request for these batches, for a network of this kind.
     pub fn dataset(&self, architecture: Architecture, threads: Option<usize>) -> DatasetConfig {
-        let mut config = DatasetConfig::new(&self.split, converter(architecture), []);
+        let mut config = DatasetConfig::new(&self.split, self.converter(architecture), []);
         config.lengths = self.lengths.clone();
         config.packing = self.pack;
         config.window = self.window;

@@ -291,6 +291,42 @@ dir = "out"
     }
 
     #[test]
+    fn batches_that_the_network_cannot_read_are_refused_in_words() {
+        let problem = |settings: &[&str]| {
+            let words = refused(SMALL, settings);
+            let shown = words.lines().filter(|line| !line.contains('|'));
+            shown
+                .map(|line| line.split_once("]`: ").map_or(line, |(_, line)| line).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            problem(&["data.converter=encoder:mask_id=9", "data.lengths={inputs=64, targets=64}"]),
+            [
+                "`encoder` makes batches for an encoder alone, which no network here is",
+                "hint: an encoder-decoder takes `enc_dec`, `prepacked_enc_dec`"
+            ]
+        );
+        let decoder = ["model.preset=decoder_only/base", "data.lengths={targets=8}"];
+        let bidirectional = [&decoder[..], &["model.inputs_bidirectional_attention=true"]].concat();
+        assert_eq!(
+            problem(&bidirectional),
+            [
+                "rows of `lm` do not tell inputs from targets, so that inputs cannot see each other",
+                "hint: write `converter = \"prefix_lm\"` in `[data]`, with a length for `inputs`"
+            ]
+        );
+        let prefixed = ["data.converter=prefix_lm:bos_id=2", "data.lengths={inputs=8, targets=8}"];
+        let prefixed = [&bidirectional[..], &prefixed[..]].concat();
+        let config = read(SMALL, &prefixed).unwrap().config;
+        assert_eq!(config.data.converter.as_ref().unwrap().to_string(), "prefix_lm:bos_id=2");
+        assert_eq!(config.input_shape().unwrap().decoder_length, 16);
+        assert_eq!(
+            problem(&[&decoder[..], &["data.converter=prepacked_lm"]].concat()),
+            ["converter `prepacked_lm`, `packing`: its examples are packed already; choose packing `none`"]
+        );
+    }
+
+    #[test]
     fn an_unknown_preset_is_told_with_the_nearest_one_and_nothing_else() {
         insta::assert_snapshot!(refused(SMALL, &["model.preset=t5_1_1/smal"]), @r"
         --set:1:14: `[model]`: there is no preset `t5_1_1/smal`

@@ -14,6 +14,8 @@ const SCALE: u32 = 4096;
 pub struct WindowPlanner {
     packing: Packing,
     limits: Vec<u32>,
+    /// Whether the features of an item stand one after the other in a row of all limits together.
+    joined: bool,
     shuffle: Key,
     best_fit: BestFit,
     pieces: Pieces,
@@ -46,11 +48,18 @@ impl WindowPlanner {
         Ok(Self {
             packing,
             limits: limits.iter().enumerate().map(limit).collect::<Result<_, _>>()?,
+            joined: false,
             shuffle: Key::new("pack.rows", seed, task, 0),
             best_fit: BestFit::default(),
             pieces: Pieces::default(),
             rows: Vec::new(),
         })
+    }
+
+    /// Whether the features of an item stand one after the other in a row, as wide as all limits together, instead of
+    /// each in a row of its own. Each feature is trimmed to its limit all the same.
+    pub fn with_joined_features(self, joined: bool) -> Self {
+        Self { joined, ..self }
     }
 
     /// Plans window number `window`, whose items have these lengths: a slice a feature, in the order of the limits.
@@ -78,6 +87,11 @@ impl WindowPlanner {
         plan.spans.clear();
         plan.counts = PackCounts { items: num_items as u64, ..PackCounts::default() };
         match (self.packing, lengths, self.limits.as_slice()) {
+            (Packing::BestFit, lengths, limits) if self.joined => {
+                let row: u32 = limits.iter().sum();
+                self.pieces.join(lengths, limits, &mut plan.counts);
+                self.best_fit(row, window, plan);
+            }
             (Packing::BestFit, [lengths], [limit]) => {
                 let limit = *limit;
                 self.pieces.split(lengths, limit, &mut plan.counts);
@@ -87,7 +101,7 @@ impl WindowPlanner {
                 self.pieces.trim(lengths, limits, &mut plan.counts);
                 self.best_fit(SCALE, window, plan);
             }
-            (Packing::Greedy, lengths, limits) => greedy(lengths, limits, plan),
+            (Packing::Greedy, lengths, limits) => greedy(lengths, limits, self.joined, plan),
             (Packing::None, lengths, limits) => unpacked(lengths, limits, plan),
         }
     }
@@ -151,6 +165,23 @@ impl Pieces {
         self.sizes.push(len);
     }
 
+    /// Several features in one row: over-long ones are trimmed, and an item's size is that of all together.
+    fn join(&mut self, lengths: &[&[u32]], limits: &[u32], counts: &mut PackCounts) {
+        self.clear();
+        let num_items = lengths.first().map_or(0, |lengths| lengths.len());
+        for item in 0..num_items {
+            let size: u32 =
+                lengths.iter().zip(limits).map(|(lengths, limit)| lengths[item].min(*limit)).sum();
+            if size > 0 {
+                self.items.push(item as u32);
+                self.sizes.push(size);
+                push_trimmed(lengths, limits, item, &mut self.spans, counts);
+            } else {
+                counts.empty_items += 1;
+            }
+        }
+    }
+
     /// Several features: over-long ones are trimmed, and an item's size is the greatest share that a feature of it
     /// takes of its limit, rounded up to 4,096ths.
     ///
@@ -177,13 +208,20 @@ impl Pieces {
 }
 
 /// SeqIO's trim-and-pack, but that lengths are true lengths, where SeqIO counts ids other than 0.
-fn greedy(lengths: &[&[u32]], limits: &[u32], plan: &mut WindowPlan) {
-    let group = limits.iter().copied().max().unwrap_or(1) as usize;
+///
+/// Joined features are one feature to it, of all limits together.
+fn greedy(lengths: &[&[u32]], limits: &[u32], joined: bool, plan: &mut WindowPlan) {
+    let row: u32 = limits.iter().sum();
+    let group = if joined { row } else { limits.iter().copied().max().unwrap_or(1) } as usize;
     let num_items = plan.counts.items as usize;
     let mut filled = vec![0; limits.len()];
     for item in 0..num_items {
-        let fits =
-            |feature: usize| filled[feature] + lengths[feature][item].min(limits[feature]) <= limits[feature];
+        let length = |feature: usize| lengths[feature][item].min(limits[feature]);
+        let fits_joined = filled.iter().sum::<u32>() + (0..limits.len()).map(length).sum::<u32>() <= row;
+        let fits = |feature: usize| match joined {
+            true => fits_joined,
+            false => filled[feature] + length(feature) <= limits[feature],
+        };
         // The row that is open when a group ends is written, also if it is empty.
         let ends_group = item > 0 && item % group == 0;
         if ends_group || !(0..limits.len()).all(fits) {

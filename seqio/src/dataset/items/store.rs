@@ -99,6 +99,11 @@ impl ExampleStore for ItemStore {
         held.planned.store.origins(held.item().example())
     }
 
+    fn place(&self, example: u64) -> Result<String, StoreError> {
+        let held = self.held(example)?;
+        held.planned.store.place(held.item().example())
+    }
+
     fn key(&self, example: u64) -> Result<Option<Arc<str>>, StoreError> {
         let held = self.held(example)?;
         held.planned.store.key(held.item().example())
