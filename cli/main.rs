@@ -7,6 +7,7 @@ mod duplicates;
 mod format;
 mod histogram;
 mod interrupt;
+mod loss;
 mod measure;
 mod mesh_report;
 mod model_row;

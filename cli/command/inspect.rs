@@ -8,8 +8,8 @@ use arrow::array::{Array, ArrayRef, AsArray as _};
 use arrow::datatypes::{DataType, Int32Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use seqio::{
-    Dataset, DatasetConfig, ExampleRow, ExampleStore, FeatureLengths, InMemoryExamples, ItemSteps, OrderKind,
-    ReadChunk, Split, SplitReader, Step, Task,
+    Dataset, DatasetConfig, ExampleRow, ExampleStore, FeatureLengths, InMemoryExamples, ItemSteps,
+    LOSS_SUFFIX, OrderKind, ReadChunk, Split, SplitReader, Step, Task,
 };
 use seqio_cache::CachedSplit;
 use serde_json::{Map, Value, json};
@@ -96,7 +96,9 @@ fn inspect(
             example.place,
             example.row.id
         )?;
-        columns.iter().try_for_each(|column| print_column(column, &task, args.tokens, out))?;
+        for column in columns.iter().filter(|column| !stands_beside(column, &columns)) {
+            print_column(column, loss_of(column, &columns), &task, args.tokens, out)?;
+        }
         writeln!(out)?;
     }
     if args.json.wanted {
@@ -168,7 +170,9 @@ fn show_items(
             places => places.concat(),
         };
         writeln!(out, "{}  {place}", out.paint.text(Style::Strong, format!("item {number}")))?;
-        columns.iter().try_for_each(|column| print_column(column, task, args.tokens, out))?;
+        for column in columns.iter().filter(|column| !stands_beside(column, &columns)) {
+            print_column(column, loss_of(column, &columns), task, args.tokens, out)?;
+        }
         writeln!(out)?;
     }
     if args.json.wanted {
@@ -365,7 +369,30 @@ fn edited(mut ids: Vec<i32>, edits: &[seqio::TokenEdit]) -> Vec<i32> {
     ids
 }
 
-fn print_column(column: &ShownColumn, task: &Task, limit: usize, out: &mut Out) -> anyhow::Result<()> {
+/// Which tokens of a column count, if another column says so.
+fn loss_of<'a>(column: &ShownColumn, columns: &'a [ShownColumn]) -> Option<&'a [i32]> {
+    let Content::Tokens(ids) = &column.content else { return None };
+    let name = format!("{}{LOSS_SUFFIX}", column.name);
+    match &columns.iter().find(|other| other.name == name)?.content {
+        Content::Tokens(loss) if loss.len() == ids.len() => Some(loss),
+        _ => None,
+    }
+}
+
+/// Whether a column is shown beside the tokens that it is about.
+fn stands_beside(column: &ShownColumn, columns: &[ShownColumn]) -> bool {
+    let about = column.name.strip_suffix(LOSS_SUFFIX);
+    let about = about.and_then(|name| columns.iter().find(|other| other.name == name));
+    about.is_some_and(|about| loss_of(about, columns).is_some())
+}
+
+fn print_column(
+    column: &ShownColumn,
+    loss: Option<&[i32]>,
+    task: &Task,
+    limit: usize,
+    out: &mut Out,
+) -> anyhow::Result<()> {
     let (paint, width) = (out.paint, out.width());
     let name = paint.text(Style::Strong, &column.name);
     match &column.content {
@@ -379,8 +406,15 @@ fn print_column(column: &ShownColumn, task: &Task, limit: usize, out: &mut Out) 
             let Some(feature) = task.features().get(&column.name) else { return Ok(()) };
             let vocabulary = feature.vocabulary.as_ref();
             let text = shown_text(&vocabulary.decode(ids), limit.saturating_mul(4));
-            writeln!(out, "  {name}, {count}: {text}")?;
-            TokenGrid::new(ids, vocabulary, Beside::default(), limit).write(out, paint, 4, width)?;
+            let counted = match loss.map(|loss| loss.iter().filter(|loss| **loss != 0).count()) {
+                None => String::new(),
+                Some(0) => ", none with a loss".to_owned(),
+                Some(some) => format!(", {} with a loss", crate::format::count(some as u64)),
+            };
+            writeln!(out, "  {name}, {count}{counted}: {text}")?;
+            let weights: Option<Vec<f32>> = loss.map(|loss| loss.iter().map(|loss| *loss as f32).collect());
+            let beside = Beside { weights: weights.as_deref(), ..Beside::default() };
+            TokenGrid::new(ids, vocabulary, beside, limit).write(out, paint, 4, width)?;
         }
     }
     Ok(())
@@ -393,7 +427,11 @@ fn columns_json(columns: &[ShownColumn], task: &Task) -> Value {
             (Content::Tokens(ids), Some(feature)) => {
                 let vocabulary = feature.vocabulary.as_ref();
                 let pieces: Vec<String> = ids.iter().map(|id| shown_piece(*id, vocabulary)).collect();
-                json!({ "ids": ids, "pieces": pieces, "text": vocabulary.decode(ids) })
+                let mut shown = json!({ "ids": ids, "pieces": pieces, "text": vocabulary.decode(ids) });
+                if let Some(loss) = loss_of(column, columns) {
+                    shown["loss"] = json!(loss);
+                }
+                shown
             }
             (Content::Tokens(ids), None) => json!(ids),
             (Content::Text(text), _) => json!(text),

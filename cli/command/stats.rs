@@ -1,6 +1,6 @@
 //! `seqio stats`: what is in a cache, and how full packed rows will be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -13,6 +13,7 @@ use crate::duplicates::print_dropped;
 use crate::format::{amount, bytes, count, counted, percent};
 use crate::histogram::Histogram;
 use crate::interrupt::Interrupt;
+use crate::loss::{LossStats, loss_stats, print_loss};
 use crate::output::{Align, Out, Style, Table};
 use crate::session::{Opened, Session, Wanted, task_of_cache};
 use crate::shape;
@@ -30,6 +31,9 @@ struct SplitStats {
     #[serde(skip_serializing_if = "Option::is_none")]
     rejects: Option<PathBuf>,
     forecasts: Vec<Forecast>,
+    /// Of features whose tokens count or not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    loss: Vec<LossStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duplicates_file: Option<PathBuf>,
 }
@@ -63,12 +67,18 @@ pub(crate) fn run(session: &Session, args: &StatsArgs, out: &mut Out) -> anyhow:
     for split in splits {
         let wanted = Wanted { task: args.task.as_deref(), cache: args.cache.as_deref(), split: &split };
         let opened = session.open(wanted, &args.build, &interrupt, out.notes())?;
+        let forecasts = forecasts(&opened, args)?;
+        let mut lengths: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+        for (feature, length) in forecasts.iter().flat_map(|forecast| &forecast.lengths) {
+            lengths.entry(feature.clone()).or_default().insert(*length);
+        }
         let stats = SplitStats {
             task: opened.task.name().to_owned(),
             split: opened.split.name().to_owned(),
             statistics: opened.split.split_manifest().statistics.clone(),
             rejects: opened.split.split_manifest().rejects_path(opened.split.folder()),
-            forecasts: forecasts(&opened, args)?,
+            forecasts,
+            loss: loss_stats(&opened.task, &opened.split, &lengths)?,
             duplicates_file: opened.split.duplicates_file(),
         };
         if args.json.wanted {
@@ -175,6 +185,7 @@ fn print(stats: &SplitStats, out: &mut Out) -> anyhow::Result<()> {
         print_feature(name, feature, statistics.characters(name), out)?;
     }
     print_forecasts(&stats.forecasts, out)?;
+    print_loss(&stats.loss, out)?;
     writeln!(out)?;
     Ok(())
 }

@@ -8,6 +8,7 @@ mod adapters;
 mod batch;
 mod bench;
 mod cache;
+mod chat;
 mod converters;
 mod duplicates;
 mod exit_codes;
