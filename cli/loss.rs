@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 
-use arrow::array::{Array as _, AsArray as _};
+use arrow::array::AsArray as _;
 use arrow::datatypes::Int32Type;
-use seqio::{LOSS_SUFFIX, Task};
+use seqio::{ExampleStore as _, LOSS_SUFFIX, Task};
 use seqio_cache::CachedSplit;
 use serde::Serialize;
 

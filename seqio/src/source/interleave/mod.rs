@@ -113,6 +113,8 @@ pub(super) trait CutRecords: DataSource {
     }
 }
 
+type Listed = BTreeMap<(String, i128), Arc<[SourceFile]>>;
+
 /// A source whose files take turns.
 #[derive(Debug)]
 pub(super) struct InterleavedSource {
@@ -120,7 +122,7 @@ pub(super) struct InterleavedSource {
     order: Interleave,
     key: Vec<String>,
     /// The files behind each result that was listed, by its name and state: every chunk needs them.
-    listed: Mutex<BTreeMap<(String, i128), Arc<[SourceFile]>>>,
+    listed: Mutex<Listed>,
 }
 
 impl InterleavedSource {

@@ -158,6 +158,9 @@ fn content(rows: &RecordBatch) -> String {
     hasher.finalize().to_hex()[..16].to_owned()
 }
 
+/// An open source, and its columns.
+type WithColumns = (Arc<dyn DataSource>, BTreeMap<String, ColumnSpec>);
+
 /// The sources of a program's own, by name.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramSources {
@@ -189,7 +192,7 @@ impl ProgramSources {
         name: &str,
         splits: &BTreeMap<String, Vec<String>>,
         declared: &BTreeMap<String, ColumnSpec>,
-    ) -> Result<(Arc<dyn DataSource>, BTreeMap<String, ColumnSpec>), SourceError> {
+    ) -> Result<WithColumns, SourceError> {
         let mut opened = BTreeMap::new();
         let mut columns = declared.clone();
         for (split, names) in splits {
