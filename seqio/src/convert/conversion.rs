@@ -394,7 +394,7 @@ mod tests {
         );
         insta::assert_snapshot!(
             error("lm:mask_id=3"),
-            @"converter `lm`, `mask_id`: there is no such setting; it has `bos_id`, `passthrough`, `cu_seqlens`"
+            @"converter `lm`, `mask_id`: there is no such setting; it has `bos_id`, `passthrough`, `cu_seqlens`; did you mean `bos_id`?"
         );
         insta::assert_snapshot!(
             error("prefix_lm:bos=3"),
