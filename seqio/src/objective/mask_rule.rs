@@ -103,7 +103,7 @@ impl MaskRule {
     /// What is in the mask of `length` tokens, if that follows from the length alone.
     pub(crate) fn counts(&self, length: u32) -> Result<Option<MaskCounts>, ObjectiveError> {
         match *self {
-            Self::RandomSpans { density, .. } if density == 0.0 => Ok(Some(noiseless(length))),
+            Self::RandomSpans { density: 0.0, .. } => Ok(Some(noiseless(length))),
             Self::RandomSpans { density, mean_span, roll } => {
                 let counts = SpanCounts::of(length, density, mean_span)?;
                 Ok((!roll).then(|| counts.in_mask(length)))
@@ -122,7 +122,7 @@ impl MaskRule {
         let mask = &mut buffer.mask;
         mask.clear();
         match *self {
-            Self::RandomSpans { density, .. } if density == 0.0 => mask.push(false, length),
+            Self::RandomSpans { density: 0.0, .. } => mask.push(false, length),
             Self::RandomSpans { density, mean_span, roll } => {
                 let counts = SpanCounts::of(length, density, mean_span)?;
                 buffer.spans.draw(counts, length, roll, key, mask);

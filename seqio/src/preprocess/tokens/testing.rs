@@ -30,8 +30,10 @@ pub(super) fn context(features: &[&str], lengths: &[(&str, usize)]) -> StepConte
         ((*name).to_owned(), feature)
     };
     let lengths = lengths.iter().map(|(name, length)| ((*name).to_owned(), *length)).collect();
-    let output_features = features.iter().map(feature).collect();
-    StepContext { output_features, lengths, ..StepContext::default() }
+    let mut ctx = crate::testing::context("targets", Some(1));
+    ctx.output_features = features.iter().map(feature).collect();
+    ctx.lengths = lengths;
+    ctx
 }
 
 /// The example that is a run of ids.

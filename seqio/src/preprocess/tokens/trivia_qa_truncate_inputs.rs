@@ -102,8 +102,11 @@ mod tests {
     use crate::testing::{assert_step_laws, rows};
     use crate::vocabulary::golden::{ids, rows as golden_rows};
 
-    fn examples(pairs: &[(Vec<i32>, Vec<i32>)]) -> Examples {
-        let column = |part: &dyn Fn(&(Vec<i32>, Vec<i32>)) -> Vec<i32>| -> ArrayRef {
+    /// Inputs and targets.
+    type Pair = (Vec<i32>, Vec<i32>);
+
+    fn examples(pairs: &[Pair]) -> Examples {
+        let column = |part: &dyn Fn(&Pair) -> Vec<i32>| -> ArrayRef {
             let mut lists = ListBuilder::new(Int32Builder::new());
             for pair in pairs {
                 lists.values().append_slice(&part(pair));
@@ -115,7 +118,7 @@ mod tests {
         Examples::new(RecordBatch::try_from_iter(columns).unwrap(), rows(pairs.len()))
     }
 
-    fn pairs_of(examples: &Examples) -> Vec<(Vec<i32>, Vec<i32>)> {
+    fn pairs_of(examples: &Examples) -> Vec<Pair> {
         let column = |name| examples.columns.column_by_name(name).unwrap().as_list::<i32>();
         (0..examples.len()).map(|row| (tokens(column(INPUTS), row), tokens(column(TARGETS), row))).collect()
     }
@@ -124,7 +127,7 @@ mod tests {
     fn contexts_hold_their_answer_as_t5s_do() {
         let cases = golden_rows("seqio/t5_token_preprocessors.jsonl");
         let case = cases.iter().find(|case| case["fn"] == STEP).unwrap();
-        let pairs = |rows: &Value| -> Vec<(Vec<i32>, Vec<i32>)> {
+        let pairs = |rows: &Value| -> Vec<Pair> {
             rows.as_array().unwrap().iter().map(|row| (ids(&row[INPUTS]), ids(&row[TARGETS]))).collect()
         };
         let ctx = context(&[INPUTS, TARGETS], &[(INPUTS, 4)]);
