@@ -44,6 +44,16 @@ impl ExampleId {
         Self::truncate(&hasher.finalize())
     }
 
+    /// The identity of one of several examples that a step makes from this one, by its number among them, from 0. It is
+    /// apart from this one's, also where there is but one part.
+    pub fn part(&self, index: u64) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"part");
+        hasher.update(&self.0);
+        hasher.update(&index.to_le_bytes());
+        Self::truncate(&hasher.finalize())
+    }
+
     /// The place of this example in a shuffled cache: examples are stored sorted by (this, id).
     pub fn shuffle_key(&self, cache_seed: u64) -> [u8; 16] {
         let mut hasher = blake3::Hasher::new();
@@ -124,11 +134,15 @@ pub struct Examples {
     /// Of features that were encoded from text: the characters of each row's. A step that makes rows of its own loses
     /// them.
     pub characters: BTreeMap<String, Vec<u32>>,
-    /// Examples that steps have dropped so far, by the step's number in the task, from 1.
+    /// Examples that steps have dropped so far, by the step's number in the task, from 1. While a step runs, what it drops
+    /// itself, where that cannot be told from the numbers of rows, is at [`Examples::THIS_STEP`].
     pub dropped: BTreeMap<usize, u64>,
 }
 
 impl Examples {
+    /// In `dropped`, the step that is running.
+    pub const THIS_STEP: usize = 0;
+
     /// Pairs columns with their rows.
     ///
     /// # Panics
@@ -166,6 +180,34 @@ impl Examples {
         Ok(self)
     }
 
+    /// What a step returns that makes any number of examples from each: row `i` of `columns` was made from row `parents[i]`,
+    /// and those of one parent stand together. Each gets its parent's id extended by its number among them
+    /// ([`ExampleId::part`]), origins and key; examples of which nothing was made count as dropped by this step.
+    ///
+    /// # Panics
+    /// If there is no parent for every row.
+    pub fn parts(mut self, columns: RecordBatch, parents: &[usize]) -> Self {
+        assert_eq!(columns.num_rows(), parents.len(), "every part is made from an example");
+        let mut rows = Vec::with_capacity(parents.len());
+        let (mut last, mut number, mut with_parts) = (None, 0, 0);
+        for &parent in parents {
+            if last == Some(parent) {
+                number += 1;
+            } else {
+                (last, number) = (Some(parent), 0);
+                with_parts += 1;
+            }
+            let row = &self.rows[parent];
+            rows.push(ExampleRow { id: row.id.part(number), ..row.clone() });
+        }
+        let barren = self.rows.len().saturating_sub(with_parts) as u64;
+        if barren > 0 {
+            *self.dropped.entry(Self::THIS_STEP).or_default() += barren;
+        }
+        (self.columns, self.rows) = (columns, rows);
+        self
+    }
+
     /// Number of examples.
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -174,5 +216,30 @@ impl Examples {
     /// Whether there are no examples.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{rows, text_examples};
+
+    #[test]
+    fn parts_have_ids_of_their_own_and_the_origins_of_their_example() {
+        let examples = text_examples(&[("t", &[Some("a b"), Some(""), Some("c")])]);
+        let columns = text_examples(&[("t", &[Some("a"), Some("b"), Some("c")])]).columns;
+        let parts = examples.parts(columns, &[0, 0, 2]);
+        let rows = rows(3);
+        let ids: Vec<ExampleId> = parts.rows.iter().map(|row| row.id).collect();
+        assert_eq!(ids, [rows[0].id.part(0), rows[0].id.part(1), rows[2].id.part(0)]);
+        let origins: Vec<_> = parts.rows.iter().map(|row| row.origins.clone()).collect();
+        assert_eq!(origins, [0, 0, 2].map(|row: usize| rows[row].origins.clone()));
+        assert_eq!(parts.dropped, [(Examples::THIS_STEP, 1)].into());
+    }
+
+    #[test]
+    fn ids_of_parts_never_change() {
+        let id = ExampleId([7; 16]);
+        insta::assert_snapshot!(format!("{:?} {:?}", id.part(0), id.part(1).part(0)), @"");
     }
 }

@@ -89,18 +89,11 @@ pub use crate::key::{KeyValue, WrittenKey};
 pub use crate::locate::{Place, TomlDocument};
 pub use crate::objective::DenoiseFn;
 pub use crate::preprocess::{
-    AppendEos, AppendEosAfterTrim, BertMasking, Chat, ConcatenateAndSplitToFixedLength, CustomStep,
-    CustomSteps, Deduplicate, Denoise, FillInTheMiddle, Filter, Format, FullLm, IidDenoising, LOSS_SUFFIX,
-    LossOn, NoiseMaskFn, PRETOKENIZED_SUFFIX, PackPrefixLmDecoderOnly, PackPrefixLmEncoderDecoder, PrefixLm,
-    PreprocessError, Preprocessor, ReduceConcatTokens, Rekey, Select, SelectRandomChunk, SpanCorruption,
-    SplitKey, SplitTokens, SplitTokensToInputsLength, SplitTokensToRandomLength, SplitTokensToTargetsLength,
-    Step, StepContext, StepSettings, TargetsForPrefixLmObjective, TokenEdit, Tokenize, Trim,
-    TrimTokensAtFront, TriviaQaTruncateInputs, TruncateInputsLeft, Ul2, Ul2Denoiser, WholeSplit, token_type,
-    type_name,
+    AppendEos, AppendEosAfterTrim, BertMasking, Chat, ConcatenateAndSplitToFixedLength, CustomStep, CustomSteps, Deduplicate, Denoise, FillInTheMiddle, Filter, Format, FullLm, IidDenoising, LOSS_SUFFIX, LossOn, NoiseMaskFn, PRETOKENIZED_SUFFIX, PackPrefixLmDecoderOnly, PackPrefixLmEncoderDecoder, PrefixLm, PreprocessError, Preprocessor, ReduceConcatTokens, Rekey, Select, SelectRandomChunk, SpanCorruption, SplitKey, SplitTokens, SplitTokensToInputsLength, SplitTokensToRandomLength, SplitTokensToTargetsLength, Step, StepContext, StepSettings, TargetsForPrefixLmObjective, TokenEdit, Tokenize, Trim, TrimTokensAtFront, TriviaQaTruncateInputs, TruncateInputsLeft, Ul2, Ul2Denoiser, WholeSplit, token_type, type_name, ChoiceFormats, DefinitePronounResolutionSimple, FillInTheBlank, FillInTheBlankSized, FilterByStringLength, Glue, Lm, MultiTranslate, NeighboringPairs, NextSentencePrediction, PadNonspacedLanguages, ParseTsv, PreprocessTsv, RandomSplitText, RankClassification, RankClassificationFormatter, RankMode, Record, SplitTextToWords, Squad, Stsb, Summarize, Translate, TriviaQa, WnliSimple, Wsc, WscSimple,
 };
 pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
 pub use crate::registry::Registry;
-pub use crate::rng::Key;
+pub use crate::rng::{Draws as StepDraws, Key, StepRandom};
 pub use crate::source::{
     BadRow, ColumnSpec, ColumnType, DataSource, Dialect, FileRanges, Header, Interleave, OnBadRow,
     ParsedChunk, ProgramError, ProgramSource, ProgramSources, RANGE_BYTES, RawChunk, RawChunks, RawRecords,

@@ -2,11 +2,15 @@
 //!
 //! ```text
 //! (purpose "order.turn", seed 7, task "docs", epoch 0)  ->  blake3  ->  a 64-bit key  ->  child keys by one mix
+//! (step "random_split_text", cache seed, source, 2nd of its name)  ->  example id  ->  draw 0, draw 1, …
 //! ```
 
 mod draws;
+mod logarithm;
+mod step;
 
-pub(crate) use self::draws::Draws;
+pub use self::draws::Draws;
+pub use self::step::StepRandom;
 
 /// 2^64 divided by the golden ratio: odd, and without a pattern in its bits.
 pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

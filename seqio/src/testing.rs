@@ -45,14 +45,26 @@ pub fn assert_step_laws(step: &dyn Preprocessor, ctx: &StepContext, examples: &E
         let joined = join(&parts);
         assert_same(&whole, &joined, &format!("`{name}` depends on where its rows are cut (here at {at})"));
     }
+    // A step may drop examples and make several of one: those that it makes stand in their example's place.
+    let alone: Vec<Examples> = (0..rows).map(|row| apply(select(examples, row..row + 1))).collect();
+    let mut ids = std::collections::BTreeSet::new();
+    for (row, made) in alone.iter().enumerate() {
+        for made in &made.rows {
+            assert!(ids.insert(made.id), "`{name}` gives two of its examples one id");
+            let origins = &examples.rows[row].origins;
+            assert_eq!(
+                &made.origins, origins,
+                "`{name}` makes an example of one record look like of another"
+            );
+        }
+    }
+    let place = |row: &ExampleRow| whole.rows.iter().position(|other| other.id == row.id);
     for shift in 0..rows {
         let order: Vec<usize> = (0..rows).map(|place| (place + shift) % rows).rev().collect();
         let moved = apply(select(examples, order.iter().copied()));
-        // A step may drop rows; those that stay are in the order in which they came.
-        let place = |place: &usize| whole.rows.iter().position(|row| row.id == examples.rows[*place].id);
-        let kept: Vec<usize> = order.iter().filter_map(place).collect();
-        let expected = select(&whole, kept.into_iter());
-        let expected = Examples { counts: whole.counts.clone(), ..expected };
+        let made: Vec<usize> = order.iter().flat_map(|row| &alone[*row].rows).filter_map(place).collect();
+        let expected = select(&whole, made.into_iter());
+        let expected = Examples { counts: whole.counts.clone(), dropped: whole.dropped.clone(), ..expected };
         assert_same(&expected, &moved, &format!("`{name}` depends on the order of its rows"));
     }
     for feature in ctx.output_features.keys() {
@@ -82,7 +94,11 @@ fn assert_whole_split_laws(step: &dyn WholeSplit, ctx: &StepContext, examples: &
     }
     let is_first = |row: &usize| expected[*row].is_none() || !expected[..*row].contains(&expected[*row]);
     let first: Vec<usize> = (0..rows).filter(is_first).collect();
-    let kept = Examples { counts: whole.counts.clone(), ..select(examples, first.into_iter()) };
+    let kept = Examples {
+        counts: whole.counts.clone(),
+        dropped: whole.dropped.clone(),
+        ..select(examples, first.into_iter())
+    };
     assert_same(&kept, whole, &format!("`{name}` keeps others than the first of each key"));
 }
 
@@ -128,6 +144,7 @@ fn assert_same(expected: &Examples, found: &Examples, law: &str) {
     assert_eq!(expected.rows, found.rows, "{law}: ids or origins differ");
     assert_eq!(expected.columns, found.columns, "{law}");
     assert_eq!(expected.counts, found.counts, "{law}: counts differ");
+    assert_eq!(expected.dropped, found.dropped, "{law}: numbers of dropped examples differ");
 }
 
 fn select(examples: &Examples, rows: impl Iterator<Item = usize> + Clone) -> Examples {
@@ -144,6 +161,9 @@ fn join(parts: &[Examples]) -> Examples {
     let mut joined = Examples::new(columns, rows);
     for (feature, counts) in parts.iter().flat_map(|part| &part.counts) {
         *joined.counts.entry(feature.clone()).or_default() += *counts;
+    }
+    for (step, dropped) in parts.iter().flat_map(|part| &part.dropped) {
+        *joined.dropped.entry(*step).or_default() += dropped;
     }
     joined
 }

@@ -27,6 +27,7 @@ mod list;
 mod locations;
 mod mesh;
 mod objectives;
+mod pieces;
 mod plan;
 mod query;
 mod saved_dataset;

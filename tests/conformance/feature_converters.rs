@@ -132,6 +132,7 @@ fn assert_int64_is_refused(case: &Case) {
     let ctx = StepContext {
         output_features: names().map(|name| (name, feature.clone())).collect(),
         lengths: case.task_feature_lengths.clone(),
+        ..StepContext::default()
     };
     let int64 = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
     let fields: Vec<Field> = names().map(|name| Field::new(name, int64.clone(), false)).collect();

@@ -8,18 +8,17 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray, StringBuilder};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int64Type, Schema, SchemaRef, UInt64Type};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, StringBuilder};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::example::Examples;
 use crate::preprocess::select::computed_field;
 use crate::preprocess::sql::{Prepared, SqlSetting, canonical_sql};
+use crate::preprocess::template::Template;
 use crate::preprocess::{PreprocessError, Preprocessor, StepContext};
 
 const STEP: &str = "format";
@@ -80,13 +79,8 @@ impl Format {
         })
     }
 
-    fn templates(&self) -> Result<Vec<(&str, Vec<Part>)>, PreprocessError> {
-        let parse = |(column, template): (&'_ String, &String)| {
-            parse(template).map_err(|problem| PreprocessError::Setting {
-                step: STEP,
-                problem: format!("template `{template}` of `{column}`: {problem}"),
-            })
-        };
+    fn templates(&self) -> Result<Vec<(&str, Template)>, PreprocessError> {
+        let parse = |(column, template): (&'_ String, &String)| Template::setting(STEP, column, template);
         self.set.iter().map(|entry| Ok((entry.0.as_str(), parse(entry)?))).collect()
     }
 }
@@ -107,25 +101,7 @@ impl Preprocessor for Format {
             return Err(setting(format!("`{column}` is filled twice, by `set` and by `compute`; keep one")));
         }
         let templates = self.templates()?;
-        let mut absent = Vec::new();
-        for field in templates.iter().flat_map(|(_, parts)| parts).filter_map(Part::field) {
-            match input.column_with_name(field) {
-                None if absent.iter().any(|name| name == field) => {}
-                None => absent.push(field.to_owned()),
-                Some((_, column)) if !can_be_written(column.data_type()) => {
-                    return Err(PreprocessError::WrongType {
-                        step: STEP,
-                        column: field.to_owned(),
-                        expected: "text, a number or a boolean",
-                        found: column.data_type().clone(),
-                    });
-                }
-                Some(_) => {}
-            }
-        }
-        if !absent.is_empty() {
-            return Err(PreprocessError::missing_columns(STEP, absent, input));
-        }
+        Template::check(STEP, templates.iter().map(|(_, template)| template), input)?;
         let expressions = self.expressions(input)?;
         let texts = templates.iter().map(|(column, _)| Arc::new(Field::new(*column, DataType::Utf8, false)));
         let computed = expressions.iter().map(|(column, expr)| computed_field(column, expr.data_type()));
@@ -144,8 +120,8 @@ impl Preprocessor for Format {
         let schema = self.output_schema(&input, ctx)?;
         let mut columns = examples.columns.columns().to_vec();
         columns.resize(schema.fields().len(), Arc::new(StringArray::new_null(0)));
-        for (column, parts) in self.templates()? {
-            columns[schema.index_of(column)?] = fill(&parts, &examples.columns)?;
+        for (column, template) in self.templates()? {
+            columns[schema.index_of(column)?] = fill(&template, &examples.columns)?;
         }
         for (column, expression) in self.expressions(&input)?.iter() {
             columns[schema.index_of(column)?] = expression.evaluate(&examples)?;
@@ -156,143 +132,13 @@ impl Preprocessor for Format {
     }
 }
 
-/// A piece of a template.
-#[derive(Debug, PartialEq)]
-enum Part {
-    Text(String),
-    Field(String),
-}
-
-impl Part {
-    fn field(&self) -> Option<&str> {
-        match self {
-            Self::Field(name) => Some(name),
-            Self::Text(_) => None,
-        }
-    }
-}
-
-fn parse(template: &str) -> Result<Vec<Part>, &'static str> {
-    let mut parts = Vec::new();
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some(at) = rest.find(['{', '}']) {
-        text.push_str(&rest[..at]);
-        let brace = &rest[at..at + 1];
-        let after = &rest[at + 1..];
-        if let Some(behind) = after.strip_prefix(brace) {
-            text.push_str(brace);
-            rest = behind;
-        } else if brace == "}" {
-            return Err("a `}` without its `{`; write `}}` for a brace");
-        } else {
-            let Some(end) = after.find('}') else {
-                return Err("a `{` without its `}`; write `{{` for a brace");
-            };
-            let name = &after[..end];
-            if name.is_empty() {
-                return Err("`{}` names no column; write `{column}`");
-            }
-            if name.contains('{') {
-                return Err("a `{` without its `}`; write `{{` for a brace");
-            }
-            if !text.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut text)));
-            }
-            parts.push(Part::Field(name.to_owned()));
-            rest = &after[end + 1..];
-        }
-    }
-    text.push_str(rest);
-    if !text.is_empty() {
-        parts.push(Part::Text(text));
-    }
-    Ok(parts)
-}
-
-fn can_be_written(data_type: &DataType) -> bool {
-    data_type.is_integer()
-        || matches!(
-            data_type,
-            DataType::Utf8
-                | DataType::LargeUtf8
-                | DataType::Utf8View
-                | DataType::Boolean
-                | DataType::Float32
-                | DataType::Float64
-                | DataType::Null
-        )
-}
-
-/// A template's piece with the values it stands for.
-enum Values {
-    Text(String),
-    Strings(ArrayRef),
-    Signed(ArrayRef),
-    Unsigned(ArrayRef),
-    Float32(ArrayRef),
-    Float64(ArrayRef),
-    Booleans(ArrayRef),
-    Nothing,
-}
-
-impl Values {
-    fn of(part: &Part, columns: &RecordBatch) -> Result<Self, PreprocessError> {
-        let name = match part {
-            Part::Text(text) => return Ok(Self::Text(text.clone())),
-            Part::Field(name) => name,
-        };
-        let column = columns.column(columns.schema_ref().index_of(name)?);
-        Ok(match column.data_type() {
-            DataType::Boolean => Self::Booleans(Arc::clone(column)),
-            DataType::Float32 => Self::Float32(Arc::clone(column)),
-            DataType::Float64 => Self::Float64(Arc::clone(column)),
-            DataType::Null => Self::Nothing,
-            signed if signed.is_signed_integer() => Self::Signed(cast(column, &DataType::Int64)?),
-            unsigned if unsigned.is_unsigned_integer() => Self::Unsigned(cast(column, &DataType::UInt64)?),
-            _ => Self::Strings(cast(column, &DataType::Utf8)?),
-        })
-    }
-
-    fn write(&self, row: usize, text: &mut String) {
-        let written = match self {
-            Self::Text(piece) => {
-                text.push_str(piece);
-                Ok(())
-            }
-            Self::Nothing => Ok(()),
-            Self::Strings(column) if column.is_valid(row) => {
-                text.push_str(column.as_string::<i32>().value(row));
-                Ok(())
-            }
-            Self::Signed(column) if column.is_valid(row) => {
-                write!(text, "{}", column.as_primitive::<Int64Type>().value(row))
-            }
-            Self::Unsigned(column) if column.is_valid(row) => {
-                write!(text, "{}", column.as_primitive::<UInt64Type>().value(row))
-            }
-            Self::Float32(column) if column.is_valid(row) => {
-                write!(text, "{:?}", column.as_primitive::<Float32Type>().value(row))
-            }
-            Self::Float64(column) if column.is_valid(row) => {
-                write!(text, "{:?}", column.as_primitive::<Float64Type>().value(row))
-            }
-            Self::Booleans(column) if column.is_valid(row) => {
-                write!(text, "{}", column.as_boolean().value(row))
-            }
-            _ => Ok(()),
-        };
-        written.expect("writing to a string cannot fail");
-    }
-}
-
-fn fill(parts: &[Part], columns: &RecordBatch) -> Result<ArrayRef, PreprocessError> {
-    let values: Vec<Values> = parts.iter().map(|part| Values::of(part, columns)).collect::<Result<_, _>>()?;
+fn fill(template: &Template, columns: &RecordBatch) -> Result<ArrayRef, PreprocessError> {
+    let template = template.over(columns)?;
     let mut texts = StringBuilder::new();
     let mut text = String::new();
     for row in 0..columns.num_rows() {
         text.clear();
-        values.iter().for_each(|value| value.write(row, &mut text));
+        template.write(row, &mut text);
         texts.append_value(&text);
     }
     Ok(Arc::new(texts.finish()))
@@ -300,7 +146,7 @@ fn fill(parts: &[Part], columns: &RecordBatch) -> Result<ArrayRef, PreprocessErr
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{BooleanArray, Float64Array, Int64Array};
+    use arrow::array::{AsArray, BooleanArray, Float64Array, Int64Array};
 
     use super::*;
     use crate::testing::{assert_step_laws, rows, show, text_examples};
@@ -361,19 +207,5 @@ mod tests {
         let step = Format::new([("inputs", "{en} {de} {es}")]);
         let error = step.output_schema(&pairs().columns.schema(), &StepContext::default()).unwrap_err();
         insta::assert_snapshot!(error, @"step `format` needs columns `de`, `es`, but the examples have only `en`, `fr`");
-    }
-
-    #[test]
-    fn stray_braces_are_explained() {
-        for (template, problem) in [
-            ("a } b", "a `}` without its `{`; write `}}` for a brace"),
-            ("a { b", "a `{` without its `}`; write `{{` for a brace"),
-            ("{a{b}}", "a `{` without its `}`; write `{{` for a brace"),
-            ("{}", "`{}` names no column; write `{column}`"),
-        ] {
-            assert_eq!(parse(template), Err(problem), "{template}");
-        }
-        assert_eq!(parse("}}{{"), Ok(vec![Part::Text("}{".to_owned())]));
-        assert_eq!(parse(""), Ok(vec![]));
     }
 }

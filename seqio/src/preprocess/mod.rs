@@ -21,6 +21,8 @@ mod laws;
 mod rekey;
 mod select;
 mod sql;
+mod template;
+mod text;
 mod tokenize;
 mod tokens;
 mod trim;
@@ -50,6 +52,13 @@ pub use self::filter::Filter;
 pub use self::format::Format;
 pub use self::rekey::Rekey;
 pub use self::select::Select;
+pub use self::text::{
+    ChoiceFormats, DefinitePronounResolutionSimple, FillInTheBlank, FillInTheBlankSized,
+    FilterByStringLength, Glue, Lm, MultiTranslate, NeighboringPairs, NextSentencePrediction,
+    PadNonspacedLanguages, ParseTsv, PreprocessTsv, RandomSplitText, RankClassification,
+    RankClassificationFormatter, RankMode, Record, SplitTextToWords, Squad, Stsb, Summarize, Translate,
+    TriviaQa, WnliSimple, Wsc, WscSimple,
+};
 pub use self::tokenize::{PRETOKENIZED_SUFFIX, Tokenize};
 pub use self::tokens::{
     BertMasking, ConcatenateAndSplitToFixedLength, Denoise, FillInTheMiddle, FullLm, IidDenoising,
@@ -62,6 +71,7 @@ pub use self::trim::Trim;
 use crate::example::Examples;
 use crate::feature::{FeatureLengths, Features};
 use crate::item::ItemStep;
+use crate::rng::StepRandom;
 
 /// What a step may know besides its examples.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +80,9 @@ pub struct StepContext {
     pub output_features: Features,
     /// Lengths that hold at this place: the task's own above the boundary, the run's below; empty if none are set.
     pub lengths: FeatureLengths,
+    /// Where a step above the boundary takes random numbers from: by its name and place, the task's `cache_seed`, and the
+    /// example's id.
+    pub random: StepRandom,
 }
 
 /// A change to one token sequence that needs no look at its ids, so that packing can be planned from lengths alone.
@@ -94,7 +107,9 @@ pub enum TokenEdit {
 ///
 /// Laws, checked for every step by `testing::assert_step_laws`: the result has exactly `output_schema`; it depends on
 /// nothing but the examples, their ids and `ctx`; rows in another order or another cut give the same result for
-/// each id; and where `token_edits` answers, `apply` makes just these edits.
+/// each id; and where `token_edits` answers, `apply` makes just these edits. A step may drop examples, and make several
+/// of one: they stand in its place, in an order that the example alone decides, with ids of their own
+/// ([`Examples::parts`]).
 pub trait Preprocessor: Debug + Send + Sync {
     /// The step's name in task files, plans and errors.
     fn name(&self) -> &'static str;
@@ -239,6 +254,31 @@ steps! {
     "rekey": Rekey, "keeps the named columns under new names";
     "format": Format, "fills columns from templates or by SQL expressions over other columns";
     "deduplicate": Deduplicate, "of examples that are equal in some columns keeps the first";
+    "translate": Translate, "asks to translate the text of one column into that of another";
+    "multi_translate": MultiTranslate, "asks to translate one of many languages into another";
+    "summarize": Summarize, "asks to summarize an article";
+    "squad": Squad, "asks a question about a passage";
+    "trivia_qa": TriviaQa, "asks a question about each passage that has an answer";
+    "stsb": Stsb, "asks how much alike two sentences are";
+    "glue": Glue, "asks for the label of some texts";
+    "wnli_simple": WnliSimple, "asks what a pronoun means, from the two sentences of WNLI";
+    "wsc": Wsc, "asks whether a pronoun means a noun";
+    "wsc_simple": WscSimple, "asks what a pronoun means, from a text with the places of its words";
+    "definite_pronoun_resolution_simple": DefinitePronounResolutionSimple, "asks which candidate a pronoun means";
+    "record": Record, "asks what belongs in the gap of a sentence about a passage";
+    "rank_classification": RankClassification, "makes an example of each choice of a question";
+    "rank_classification_formatter": RankClassificationFormatter, "makes an example of each choice, written by templates";
+    "lm": Lm, "makes a text the targets of a language model";
+    "parse_tsv": ParseTsv, "cuts a text at tabs into columns";
+    "preprocess_tsv": PreprocessTsv, "cuts a text at tabs and fills templates with the fields";
+    "split_text_to_words": SplitTextToWords, "adds the list of a text's words";
+    "random_split_text": RandomSplitText, "cuts texts into pieces of random lengths";
+    "fill_in_the_blank": FillInTheBlank, "makes two examples of a text with random gaps";
+    "fill_in_the_blank_sized": FillInTheBlankSized, "takes a random stretch of words out of a text";
+    "neighboring_pairs": NeighboringPairs, "makes an example of each two neighbouring sentences";
+    "next_sentence_prediction": NextSentencePrediction, "asks whether a sentence follows another";
+    "filter_by_string_length": FilterByStringLength, "drops examples whose text is too short or too long";
+    "pad_nonspaced_languages": PadNonspacedLanguages, "puts blanks between characters of writings that have none";
     "chat": Chat, "turns conversations into token ids by a chat template, and says which of them count";
     "tokenize": Tokenize, "turns the text of every output feature into token ids";
     "append_eos": AppendEos, "ends sequences with EOS";

@@ -1,10 +1,13 @@
 //! Draws from one random stream, one after the other.
 
-use crate::rng::Key;
+use std::collections::BTreeMap;
 
-/// The draws of a key: the n-th, from 0, is made of the value of the key's n-th child.
+use crate::rng::Key;
+use crate::rng::logarithm::{exp, ln};
+
+/// The draws of a key: the n-th, from 0, is made of the value of the key's n-th child. They are the same on every machine.
 #[derive(Clone, Debug)]
-pub(crate) struct Draws {
+pub struct Draws {
     key: Key,
     count: u64,
 }
@@ -14,45 +17,68 @@ impl Draws {
         Self { key, count: 0 }
     }
 
-    fn bits(&mut self) -> u64 {
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
         let bits = self.key.child(self.count).value();
         self.count += 1;
         bits
     }
 
-    /// A whole number below `bound`, which is at least 1; all are equally likely but for a part in 2^64 / `bound`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        debug_assert!(bound > 0, "nothing is below 0");
+    /// A whole number below `bound`, all equally likely but for a part in 2^64 / `bound`; 0 if `bound` is 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
     /// As [`below`](Self::below), for lengths and places.
-    pub(crate) fn below_u32(&mut self, bound: u32) -> u32 {
+    pub fn below_u32(&mut self, bound: u32) -> u32 {
         self.below(u64::from(bound)) as u32
     }
 
     /// A multiple of 2^-53 from 0 on and below 1; all are equally likely.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         const SCALE: f64 = 1.0 / (1u64 << 53) as f64;
         (self.bits() >> 11) as f64 * SCALE
     }
 
     /// True with this probability: never for 0, always for 1.
-    pub(crate) fn chance(&mut self, probability: f64) -> bool {
+    pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
+    /// A number from `low` to `high`, both above 0; its logarithm is equally likely anywhere between theirs.
+    pub fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
+        let (from, to) = (ln(low), ln(high));
+        exp(from + self.unit() * (to - from))
+    }
+
     /// Puts `items` into an order of which all are equally likely.
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
         }
+    }
+
+    /// `count` different numbers below `bound`, or all if there are fewer, in an order of which all are equally likely.
+    pub fn choose(&mut self, count: usize, bound: usize) -> Vec<usize> {
+        // The front of a shuffle, of which only what moved is kept.
+        let mut moved: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut chosen = Vec::with_capacity(count.min(bound));
+        for place in 0..count.min(bound) {
+            let other = place + self.below((bound - place) as u64) as usize;
+            let at = |place: usize| moved.get(&place).copied().unwrap_or(place);
+            let (first, found) = (at(place), at(other));
+            chosen.push(found);
+            moved.insert(other, first);
+        }
+        chosen
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::example::ExampleId;
+    use crate::rng::StepRandom;
 
     fn draws(number: u64) -> Draws {
         Key::new("test", 7, "draws", number).draws()
@@ -130,5 +156,50 @@ mod tests {
         assert_eq!(counts.len(), 24);
         let found = chi_squared(&counts);
         assert!((5.0..55.0).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn draws_for_steps_never_change() {
+        let mut draws = StepRandom::new("a", 1, "docs", 0).example(&ExampleId([1; 16]));
+        let below: Vec<u64> = (0..4).map(|_| draws.below(1000)).collect();
+        let shown = format!(
+            "{below:?} {} {:.12} {:?}",
+            draws.unit(),
+            draws.log_uniform(2.0, 512.0),
+            draws.choose(4, 9)
+        );
+        insta::assert_snapshot!(shown, @"");
+        let mut order = [0, 1, 2, 3, 4, 5];
+        draws.shuffle(&mut order);
+        insta::assert_snapshot!(format!("{order:?} {:016x}", draws.bits()), @"");
+    }
+
+    #[test]
+    fn logarithms_are_as_likely_as_they_should_be() {
+        let random = StepRandom::new("a", 0, "docs", 0);
+        let mut counts = [0u32; 7];
+        let mut low = 0;
+        for number in 0..7000u64 {
+            let mut draws = random.example(&ExampleId([3; 16]).part(number));
+            counts[draws.below(7) as usize] += 1;
+            low += u32::from(draws.log_uniform(1.0, 100.0) < 10.0);
+        }
+        assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
+        assert!((3300..3700).contains(&low), "half of them are below the root of 100: {low}");
+    }
+
+    #[test]
+    fn what_is_chosen_is_different_and_every_choice_comes() {
+        let random = StepRandom::new("a", 0, "docs", 0);
+        let mut seen = std::collections::BTreeSet::new();
+        for number in 0..200u64 {
+            let chosen = random.example(&ExampleId([3; 16]).part(number)).choose(2, 4);
+            assert!(chosen[0] != chosen[1] && chosen.iter().all(|one| *one < 4), "{chosen:?}");
+            seen.insert(chosen);
+        }
+        assert_eq!(seen.len(), 12);
+        let mut all = random.example(&ExampleId([3; 16])).choose(9, 5);
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2, 3, 4]);
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::preprocess::{Preprocessor, Step, StepContext, TokenEdit};
+use crate::rng::StepRandom;
 use crate::text::quoted;
 
 /// The boundary of a task.
@@ -28,6 +29,8 @@ pub(crate) struct PlacedStep {
     /// Its place among `steps`, from 0.
     pub(crate) index: usize,
     pub(crate) step: Arc<dyn Preprocessor>,
+    /// Where it takes random numbers from.
+    pub(crate) random: StepRandom,
 }
 
 /// A step that stands in the wrong place.

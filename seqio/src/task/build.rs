@@ -10,6 +10,7 @@ use crate::error::DefinitionError;
 use crate::feature::{Feature, Features};
 use crate::locate::{Locator, Part};
 use crate::preprocess::{CustomSteps, PreprocessError, Step, StepContext, column_names, type_name};
+use crate::rng::StepRandom;
 use crate::source::DataSource;
 use crate::task::absent::AbsentSource;
 use crate::task::{OpenVocabulary, PlacedStep, SourceColumns, Task, TaskSpec, boundary};
@@ -40,13 +41,19 @@ pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionErr
     let BuildRequest { name, spec, vocabularies, columns, custom, locator } = request;
     let mut report = Report { name, spec, locator, errors: Vec::new() };
     let features = open_features(spec, &vocabularies);
-    let ctx = StepContext { output_features: features, lengths: spec.lengths.clone() };
+    let ctx =
+        StepContext { output_features: features, lengths: spec.lengths.clone(), ..StepContext::default() };
+    let random = |index: usize| {
+        let op = spec.steps[index].op();
+        let before = spec.steps[..index].iter().filter(|step| step.op() == op).count() as u64;
+        StepRandom::new(op, spec.cache_seed, spec.source.name.as_deref().unwrap_or(name), before)
+    };
 
     let mut steps = Vec::new();
     let mut complete = true;
     for (index, step) in spec.steps.iter().enumerate() {
         match step.preprocessor(custom) {
-            Ok(Some(step)) => steps.push(PlacedStep { index, step }),
+            Ok(Some(step)) => steps.push(PlacedStep { index, step, random: random(index) }),
             Ok(None) => {}
             Err(problem) => {
                 // A cache is used without the program's own steps above its boundary.

@@ -173,26 +173,29 @@ impl Task {
         for (place, placed) in self.above.iter().enumerate() {
             let schema = &self.schemas[place + 1];
             let step = placed.step.as_ref();
+            let ctx = self.context_of(placed);
             let before = examples.len();
             if let Some(whole) = step.whole_split() {
                 if until == Some(chosen) {
                     examples.dropped = dropped;
                     return Ok(examples);
                 }
-                let keep = choose(chosen, whole, &self.above_ctx, &examples);
+                let keep = choose(chosen, whole, &ctx, &examples);
                 let kept = keep.and_then(|keep| Ok(examples.keep(&keep)?));
                 examples = kept.map_err(|error| self.in_step(placed, error))?;
                 chosen += 1;
             } else {
-                examples =
-                    step.apply(examples, &self.above_ctx).map_err(|error| self.in_step(placed, error))?;
+                examples = step.apply(examples, &ctx).map_err(|error| self.in_step(placed, error))?;
             }
             if examples.columns.schema_ref() != schema {
                 let problem = "it returned other columns than it promised".to_owned();
                 return Err(self.in_step(placed, PreprocessError::Setting { step: step.name(), problem }));
             }
-            if examples.len() < before {
-                *dropped.entry(placed.index + 1).or_default() += (before - examples.len()) as u64;
+            // What a step says itself goes before what the numbers of rows say: it may have made more of others.
+            let fewer = before.saturating_sub(examples.len()) as u64;
+            let gone = std::mem::take(&mut examples.dropped).remove(&Examples::THIS_STEP).unwrap_or(fewer);
+            if gone > 0 {
+                *dropped.entry(placed.index + 1).or_default() += gone;
             }
         }
         examples.dropped = dropped;
@@ -219,7 +222,7 @@ impl Task {
         examples: &Examples,
     ) -> Option<Result<Vec<Option<SplitKey>>, PreprocessError>> {
         let placed = self.above.iter().filter(|placed| placed.step.whole_split().is_some()).nth(number)?;
-        let keys = placed.step.whole_split()?.keys(examples, &self.above_ctx);
+        let keys = placed.step.whole_split()?.keys(examples, &self.context_of(placed));
         Some(keys.map_err(|error| self.in_step(placed, error)))
     }
 
@@ -231,9 +234,10 @@ impl Task {
         let before = before.filter(|placed| placed.step.whole_split().is_none());
         let mut examples = examples;
         for placed in before {
-            examples =
-                placed.step.apply(examples, &self.above_ctx).map_err(|error| self.in_step(placed, error))?;
+            let ctx = self.context_of(placed);
+            examples = placed.step.apply(examples, &ctx).map_err(|error| self.in_step(placed, error))?;
         }
+        examples.dropped.remove(&Examples::THIS_STEP);
         Ok(examples)
     }
 
@@ -348,6 +352,11 @@ impl Task {
     /// All features of the definition, those the examples lack among them.
     pub(crate) fn defined_features(&self) -> &Features {
         &self.ctx.output_features
+    }
+
+    /// What a step above the boundary may know.
+    fn context_of(&self, placed: &PlacedStep) -> StepContext {
+        StepContext { random: placed.random, ..self.above_ctx.clone() }
     }
 
     fn run_context(&self, lengths: &FeatureLengths) -> StepContext {
