@@ -89,7 +89,18 @@ pub use crate::key::{KeyValue, WrittenKey};
 pub use crate::locate::{Place, TomlDocument};
 pub use crate::objective::DenoiseFn;
 pub use crate::preprocess::{
-    AppendEos, AppendEosAfterTrim, BertMasking, Chat, ConcatenateAndSplitToFixedLength, CustomStep, CustomSteps, Deduplicate, Denoise, FillInTheMiddle, Filter, Format, FullLm, IidDenoising, LOSS_SUFFIX, LossOn, NoiseMaskFn, PRETOKENIZED_SUFFIX, PackPrefixLmDecoderOnly, PackPrefixLmEncoderDecoder, PrefixLm, PreprocessError, Preprocessor, ReduceConcatTokens, Rekey, Select, SelectRandomChunk, SpanCorruption, SplitKey, SplitTokens, SplitTokensToInputsLength, SplitTokensToRandomLength, SplitTokensToTargetsLength, Step, StepContext, StepSettings, TargetsForPrefixLmObjective, TokenEdit, Tokenize, Trim, TrimTokensAtFront, TriviaQaTruncateInputs, TruncateInputsLeft, Ul2, Ul2Denoiser, WholeSplit, token_type, type_name, ChoiceFormats, DefinitePronounResolutionSimple, FillInTheBlank, FillInTheBlankSized, FilterByStringLength, Glue, Lm, MultiTranslate, NeighboringPairs, NextSentencePrediction, PadNonspacedLanguages, ParseTsv, PreprocessTsv, RandomSplitText, RankClassification, RankClassificationFormatter, RankMode, Record, SplitTextToWords, Squad, Stsb, Summarize, Translate, TriviaQa, WnliSimple, Wsc, WscSimple,
+    AppendEos, AppendEosAfterTrim, BertMasking, Chat, ChoiceFormats, ConcatenateAndSplitToFixedLength,
+    CustomStep, CustomSteps, Deduplicate, DefinitePronounResolutionSimple, Denoise, Exemplar,
+    ExemplarRequest, Exemplars, Fewshot, FillInTheBlank, FillInTheBlankSized, FillInTheMiddle, Filter,
+    FilterByStringLength, Format, FullLm, Glue, IidDenoising, LOSS_SUFFIX, Lm, LossOn, MultiTranslate,
+    NeighboringPairs, NextSentencePrediction, NoiseMaskFn, PRETOKENIZED_SUFFIX, PackPrefixLmDecoderOnly,
+    PackPrefixLmEncoderDecoder, PadNonspacedLanguages, ParseTsv, PrefixLm, PreprocessError, PreprocessTsv,
+    Preprocessor, RandomSplitText, RankClassification, RankClassificationFormatter, RankMode, Record,
+    ReduceConcatTokens, Rekey, Select, SelectRandomChunk, SpanCorruption, SplitKey, SplitTextToWords,
+    SplitTokens, SplitTokensToInputsLength, SplitTokensToRandomLength, SplitTokensToTargetsLength, Squad,
+    Step, StepContext, StepSettings, Stsb, Summarize, TargetsForPrefixLmObjective, TokenEdit, Tokenize,
+    Translate, Trim, TrimTokensAtFront, TriviaQa, TriviaQaTruncateInputs, TruncateInputsLeft, Ul2,
+    Ul2Denoiser, WholeSplit, WnliSimple, Wsc, WscSimple, token_type, type_name,
 };
 pub use crate::read::{ReadChunk, ReadSplitError, SplitReader};
 pub use crate::registry::Registry;

@@ -14,6 +14,7 @@ mod duplicates;
 mod exit_codes;
 mod explain;
 mod faults;
+mod fewshot;
 mod filter;
 mod find;
 mod fully_cached;

@@ -124,3 +124,27 @@ steps    = [
     let found = project.seqio(&format!("find id=7 rows {shape} --json")).ok().json();
     assert_eq!((found[0]["key"].as_str(), found[0]["examples"].as_array().unwrap().len()), (Some("id=7"), 3));
 }
+
+#[test]
+fn new_data_and_workers_give_the_bytes_of_one_job() {
+    let project = pages();
+    let shards = |folder: &str| {
+        let files = files_below(&project.path(folder).join("pairs"));
+        let newest = files.iter().filter(|file| file.ends_with("manifest.json"));
+        let newest = newest.max_by_key(|file| std::fs::metadata(file).unwrap().modified().unwrap()).unwrap();
+        let folder = newest.parent().unwrap().to_owned();
+        let shards = files.into_iter().filter(|file| file.starts_with(&folder));
+        let shards = shards.filter(|file| file.to_string_lossy().contains("train-"));
+        shards.map(|file| std::fs::read(file).unwrap()).collect::<Vec<_>>()
+    };
+    project.seqio("cache build pairs --cache-dir old").ok();
+    project.write("data/c.jsonl", "{\"id\":90,\"text\":\"One. Two. Three.\"}\n");
+    project.seqio("cache build pairs --cache-dir old --reuse auto").ok();
+    project.seqio("cache build pairs --cache-dir new").ok();
+    assert_eq!(shards("old"), shards("new"));
+    for worker in ["0/2", "1/2"] {
+        project.seqio(&format!("cache build pairs --cache-dir shared --worker {worker}")).ok();
+    }
+    project.seqio("cache finish pairs --cache-dir shared").ok();
+    assert_eq!(shards("shared"), shards("new"));
+}

@@ -23,8 +23,8 @@ use crate::vocabulary::{SharedVocabulary, VocabularySpec};
 const DIFFERENCES: &[(&str, &str)] = &[
     ("random_split_text", "the lengths are drawn from TensorFlow's generator there"),
     ("fill_in_the_blank", "the cuts are drawn from TensorFlow's generator there"),
-    ("seqio.tokenize rank 2", "a feature is one sequence of ids for each example"),
     ("seqio.truncate_inputs_left", "it edits sequences below the boundary: no text step"),
+    ("seqio.tokenize rank 2", "a feature is one sequence of ids for each example"),
 ];
 
 #[test]
@@ -115,13 +115,13 @@ fn braced(format: &str, columns: &[&str]) -> String {
     template
 }
 
-fn made(step: Value) -> Arc<dyn Preprocessor> {
+pub(super) fn made(step: Value) -> Arc<dyn Preprocessor> {
     let step: Step = serde_json::from_value(step.clone()).unwrap_or_else(|error| panic!("{error}: {step}"));
     assert!(!matches!(step, Step::Custom(_)), "{step:?} is a step");
     step.preprocessor(&Default::default()).unwrap().unwrap()
 }
 
-fn run(
+pub(super) fn run(
     steps: &[Arc<dyn Preprocessor>],
     input: Examples,
     ctx: &StepContext,
@@ -160,7 +160,7 @@ fn step_context(kwargs: &Value) -> StepContext {
 }
 
 /// The examples of a case as columns. `answers = { text = [...] }` becomes the list.
-fn examples(cases: &[Value]) -> Examples {
+pub(super) fn examples(cases: &[Value]) -> Examples {
     let names = cases[0].as_object().unwrap().keys();
     let column = |name: &String| -> (String, ArrayRef) {
         let value = |case: &Value| match case[name].get("text") {
@@ -202,7 +202,7 @@ fn examples(cases: &[Value]) -> Examples {
     Examples::new(columns, rows(cases.len()))
 }
 
-fn rows_of(examples: &Examples) -> Vec<Value> {
+pub(super) fn rows_of(examples: &Examples) -> Vec<Value> {
     let schema = examples.columns.schema();
     let row = |row: usize| {
         let cells = schema.fields().iter().zip(examples.columns.columns());

@@ -12,6 +12,7 @@ mod content;
 mod custom;
 mod deduplicate;
 mod error;
+mod exemplars;
 mod filter;
 mod format;
 #[cfg(test)]
@@ -48,12 +49,13 @@ pub use self::custom::{CustomStep, CustomSteps};
 pub use self::deduplicate::Deduplicate;
 pub(crate) use self::error::column_names;
 pub use self::error::{PreprocessError, type_name};
+pub use self::exemplars::{Exemplar, ExemplarRequest, Exemplars};
 pub use self::filter::Filter;
 pub use self::format::Format;
 pub use self::rekey::Rekey;
 pub use self::select::Select;
 pub use self::text::{
-    ChoiceFormats, DefinitePronounResolutionSimple, FillInTheBlank, FillInTheBlankSized,
+    ChoiceFormats, DefinitePronounResolutionSimple, Fewshot, FillInTheBlank, FillInTheBlankSized,
     FilterByStringLength, Glue, Lm, MultiTranslate, NeighboringPairs, NextSentencePrediction,
     PadNonspacedLanguages, ParseTsv, PreprocessTsv, RandomSplitText, RankClassification,
     RankClassificationFormatter, RankMode, Record, SplitTextToWords, Squad, Stsb, Summarize, Translate,
@@ -83,6 +85,8 @@ pub struct StepContext {
     /// Where a step above the boundary takes random numbers from: by its name and place, the task's `cache_seed`, and the
     /// example's id.
     pub random: StepRandom,
+    /// The exemplars that the step asked for ([`Preprocessor::exemplars`]), above the boundary.
+    pub exemplars: Option<Arc<Exemplars>>,
 }
 
 /// A change to one token sequence that needs no look at its ids, so that packing can be planned from lengths alone.
@@ -146,6 +150,12 @@ pub trait Preprocessor: Debug + Send + Sync {
     /// Output features that the step makes of others, so that nothing above it has to supply them.
     fn makes(&self, _ctx: &StepContext) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The exemplars that the step wants to show beside each example: they are read when the task is opened, and are part
+    /// of what a cache is named by.
+    fn exemplars(&self) -> Option<ExemplarRequest<'_>> {
+        None
     }
 
     /// The step as a choice among all examples of a split, if that is what it is.
@@ -268,6 +278,7 @@ steps! {
     "record": Record, "asks what belongs in the gap of a sentence about a passage";
     "rank_classification": RankClassification, "makes an example of each choice of a question";
     "rank_classification_formatter": RankClassificationFormatter, "makes an example of each choice, written by templates";
+    "fewshot": Fewshot, "puts exemplars before each example";
     "lm": Lm, "makes a text the targets of a language model";
     "parse_tsv": ParseTsv, "cuts a text at tabs into columns";
     "preprocess_tsv": PreprocessTsv, "cuts a text at tabs and fills templates with the fields";

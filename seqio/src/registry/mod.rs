@@ -197,6 +197,7 @@ impl Registry {
             schema: cached.schema().map_err(DefinitionError::new)?,
             columns: if declared.is_empty() { cached.source_columns.clone() } else { declared.clone() },
             step_versions: None,
+            exemplars: cached.exemplars.clone(),
         };
         Ok(Arc::new(self.build(name, known, vocabularies, columns)?))
     }

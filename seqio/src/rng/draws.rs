@@ -168,10 +168,10 @@ mod tests {
             draws.log_uniform(2.0, 512.0),
             draws.choose(4, 9)
         );
-        insta::assert_snapshot!(shown, @"");
+        insta::assert_snapshot!(shown, @"[149, 888, 972, 499] 0.6166792670822827 11.547535212672 [5, 6, 2, 1]");
         let mut order = [0, 1, 2, 3, 4, 5];
         draws.shuffle(&mut order);
-        insta::assert_snapshot!(format!("{order:?} {:016x}", draws.bits()), @"");
+        insta::assert_snapshot!(format!("{order:?} {:016x}", draws.bits()), @"[0, 5, 4, 2, 3, 1] 96f7ba400578fff5");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::preprocess::{Preprocessor, Step, StepContext, TokenEdit};
+use crate::preprocess::{Exemplars, Preprocessor, Step, StepContext, TokenEdit};
 use crate::rng::StepRandom;
 use crate::text::quoted;
 
@@ -31,6 +31,15 @@ pub(crate) struct PlacedStep {
     pub(crate) step: Arc<dyn Preprocessor>,
     /// Where it takes random numbers from.
     pub(crate) random: StepRandom,
+    /// The exemplars it asked for, once they are read.
+    pub(crate) exemplars: Option<Arc<Exemplars>>,
+}
+
+impl PlacedStep {
+    /// What the step may know, above the boundary.
+    pub(crate) fn context(&self, ctx: &StepContext) -> StepContext {
+        StepContext { random: self.random, exemplars: self.exemplars.clone(), ..ctx.clone() }
+    }
 }
 
 /// A step that stands in the wrong place.

@@ -8,12 +8,13 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use crate::error::DefinitionError;
 use crate::feature::{Feature, Features};
+use crate::fingerprint::Fingerprint;
 use crate::locate::{Locator, Part};
 use crate::preprocess::{CustomSteps, PreprocessError, Step, StepContext, column_names, type_name};
 use crate::rng::StepRandom;
 use crate::source::DataSource;
 use crate::task::absent::AbsentSource;
-use crate::task::{OpenVocabulary, PlacedStep, SourceColumns, Task, TaskSpec, boundary};
+use crate::task::{OpenVocabulary, PlacedStep, SourceColumns, Task, TaskSpec, boundary, exemplars};
 use crate::text::{nearest, quoted};
 
 /// What a task is made from.
@@ -33,7 +34,13 @@ pub(crate) enum Columns {
     Source { source: Arc<dyn DataSource>, columns: SourceColumns },
     /// Those that a cache holds at the boundary; with the columns of the source that it was made from, and the versions
     /// of its steps, if these count and not the program's.
-    Cached { schema: SchemaRef, columns: SourceColumns, step_versions: Option<Vec<u32>> },
+    Cached {
+        schema: SchemaRef,
+        columns: SourceColumns,
+        step_versions: Option<Vec<u32>>,
+        /// The hashes of the exemplars that were shown when it was made.
+        exemplars: BTreeMap<usize, Fingerprint>,
+    },
 }
 
 /// Builds the task or tells everything that is wrong with it.
@@ -53,7 +60,7 @@ pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionErr
     let mut complete = true;
     for (index, step) in spec.steps.iter().enumerate() {
         match step.preprocessor(custom) {
-            Ok(Some(step)) => steps.push(PlacedStep { index, step, random: random(index) }),
+            Ok(Some(step)) => steps.push(PlacedStep { index, step, random: random(index), exemplars: None }),
             Ok(None) => {}
             Err(problem) => {
                 // A cache is used without the program's own steps above its boundary.
@@ -70,27 +77,34 @@ pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionErr
         let error = DefinitionError::new(step.problem).hint(step.hint).at(locator.step(step.index));
         report.in_step(step.index, error);
     }
-    let (above, below): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| step.index < boundary.above);
+    let (mut above, below): (Vec<_>, Vec<_>) =
+        steps.into_iter().partition(|step| step.index < boundary.above);
     let made: Vec<String> = below.iter().flat_map(|placed| placed.step.makes(&ctx)).collect();
     let mut above_ctx = ctx.clone();
     above_ctx.output_features.retain(|name, _| !made.contains(name));
 
-    let (source, source_columns, schemas, cached_schema, given_versions) = match columns {
+    let (source, source_columns, schemas, cached_schema, given_versions, given_exemplars) = match columns {
         Columns::Source { source, columns } => {
             let schemas = if complete { report.chain(&source.schema(), &above, &above_ctx) } else { None };
             let cached = schemas.as_ref().and_then(|schemas| schemas.last().cloned());
-            (source, columns, schemas.unwrap_or_default(), cached, None)
+            (source, columns, schemas.unwrap_or_default(), cached, None, None)
         }
-        Columns::Cached { schema, columns, step_versions } => {
+        Columns::Cached { schema, columns, step_versions, exemplars } => {
             let name = spec.source.name.as_deref().unwrap_or(name).to_owned();
             let absent: Arc<dyn DataSource> = Arc::new(AbsentSource { name });
-            (absent, columns, Vec::new(), Some(schema), step_versions)
+            (absent, columns, Vec::new(), Some(schema), step_versions, Some(exemplars))
         }
     };
     let mut last_schema = cached_schema.clone();
     if let Some(cached) = &cached_schema {
         report.features(cached, &above_ctx.output_features, &schemas, &above);
         last_schema = report.chain_below(cached, (&schemas, &above), &below, &ctx);
+    }
+    if given_exemplars.is_none()
+        && report.errors.is_empty()
+        && let Err((index, error)) = exemplars::read_all(source.as_ref(), &mut above, &above_ctx)
+    {
+        report.in_step(index, (*error).at(locator.step(index)));
     }
     let (Some(cached_schema), Some(last_schema)) = (cached_schema, last_schema) else {
         return Err(report.errors);
@@ -106,6 +120,8 @@ pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionErr
         above.iter().chain(&below).find(|step| step.index == index).map_or(0, |step| step.step.version())
     };
     let step_versions = given_versions.unwrap_or_else(|| (0..spec.steps.len()).map(version).collect());
+    let shown = |step: &PlacedStep| Some((step.index, step.exemplars.as_ref()?.fingerprint()));
+    let exemplars = given_exemplars.unwrap_or_else(|| above.iter().filter_map(shown).collect());
     Ok(Task {
         name: name.to_owned(),
         spec: spec.clone(),
@@ -120,6 +136,7 @@ pub(crate) fn build(request: BuildRequest<'_>) -> Result<Task, Vec<DefinitionErr
         above,
         below,
         step_versions,
+        exemplars,
         schemas,
         cached_schema,
     })

@@ -8,7 +8,7 @@
 //! - of the source: its name (it enters example ids), kind, columns (declared or inferred), `on_bad_row`, of CSV and TSV
 //!   the dialect, of text the lines that are skipped at the head of files; how files take turns, if they do; of a query its text, its key, and the kinds, dialects and declared columns of its tables;
 //! - the steps above the boundary, in order, each with its settings and its version; of SQL neither blanks nor comments
-//!   that make no difference;
+//!   that make no difference; and the hash of the exemplars that it shows;
 //! - of each feature: its name, its vocabulary (settings and the hash of the file), whether it is required, and, if a
 //!   step above appends EOS, `add_eos`;
 //! - the task's own `lengths`, if a step above depends on them;
@@ -52,6 +52,9 @@ pub struct Definition {
     pub source_columns: BTreeMap<String, ColumnSpec>,
     /// The version of each entry of `spec.steps`; 0 for the boundary.
     pub step_versions: Vec<u32>,
+    /// The hashes of the exemplars that steps show, by the place of the step in `spec.steps`, from 0.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub exemplars: BTreeMap<usize, Fingerprint>,
     /// The columns at the boundary, as they are cached.
     pub columns: Vec<ColumnDefinition>,
 }
@@ -113,6 +116,7 @@ impl Task {
             vocabularies: self.vocabularies.iter().map(vocabulary).collect(),
             source_columns: self.source_columns.clone(),
             step_versions: self.step_versions.clone(),
+            exemplars: self.exemplars.clone(),
             columns: self.cached_schema.fields().iter().map(column).collect(),
         }
     }
@@ -125,8 +129,11 @@ impl Task {
     /// What the cache fingerprint is the hash of: for telling a person in which part two caches differ.
     pub fn cache_definition(&self, format_version: u32) -> Value {
         let above = &self.spec.steps[..self.boundary.above];
-        let steps = above.iter().zip(&self.step_versions).map(|(step, version)| {
+        let steps = above.iter().zip(&self.step_versions).enumerate().map(|(place, (step, version))| {
             let mut entry = step.canonical_settings();
+            if let Some(shown) = self.exemplars.get(&place) {
+                entry.insert("shown".to_owned(), json!(shown));
+            }
             entry.insert("op".to_owned(), step.op().into());
             entry.insert("version".to_owned(), (*version).into());
             Value::Object(entry)

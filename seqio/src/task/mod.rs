@@ -9,6 +9,7 @@ mod absent;
 mod boundary;
 mod build;
 mod definition;
+mod exemplars;
 mod spec;
 
 use std::collections::BTreeMap;
@@ -73,6 +74,8 @@ pub struct Task {
     above: Vec<PlacedStep>,
     below: Vec<PlacedStep>,
     step_versions: Vec<u32>,
+    /// The hashes of the exemplars that steps show, by the place of the step, from 0.
+    exemplars: BTreeMap<usize, Fingerprint>,
     /// Columns of the source and after each step above; empty if the task came without its source.
     schemas: Vec<SchemaRef>,
     cached_schema: SchemaRef,
@@ -356,7 +359,7 @@ impl Task {
 
     /// What a step above the boundary may know.
     fn context_of(&self, placed: &PlacedStep) -> StepContext {
-        StepContext { random: placed.random, ..self.above_ctx.clone() }
+        placed.context(&self.above_ctx)
     }
 
     fn run_context(&self, lengths: &FeatureLengths) -> StepContext {
@@ -423,6 +426,7 @@ impl Task {
                 schema,
                 columns: definition.source_columns.clone(),
                 step_versions: Some(definition.step_versions.clone()),
+                exemplars: definition.exemplars.clone(),
             },
             custom,
             locator: &Locator::nowhere(),

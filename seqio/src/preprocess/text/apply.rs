@@ -28,14 +28,7 @@ pub(super) fn apply<S: TextStep>(
     let columns: Vec<Column> = plan.reads.iter().map(open).collect::<Result<_, PreprocessError>>()?;
     let mut pieces = Pieces::new(&plan.makes, &examples.columns)?;
     for (index, example) in examples.rows.iter().enumerate() {
-        let row = Row {
-            step: S::NAME,
-            index,
-            names: &plan.reads,
-            columns: &columns,
-            row: example,
-            random: ctx.random,
-        };
+        let row = Row { step: S::NAME, index, names: &plan.reads, columns: &columns, row: example, ctx };
         pieces.parent = index;
         step.row(&state, &row, &mut pieces)?;
     }

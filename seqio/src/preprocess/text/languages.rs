@@ -47,9 +47,10 @@ const NAMES: &[(&str, &str)] = &[
     ("yi", "Yiddish"), ("yo", "Yoruba"), ("za", "Zhuang"), ("zh", "Chinese"), ("zu", "Zulu"),
 ];
 
-/// The English name of a language by its code; what follows the first two letters does not count.
+/// The English name of a language by its code; a region behind the two letters, as in `zh-cn`, does not count.
 pub(super) fn language_name(code: &str) -> Option<&'static str> {
-    let code = code.get(..2)?.to_ascii_lowercase();
+    let is_longer = code.chars().nth(2).is_some_and(char::is_alphanumeric);
+    let code = code.get(..2).filter(|_| !is_longer)?.to_ascii_lowercase();
     let place = NAMES.binary_search_by_key(&code.as_str(), |(known, _)| known).ok()?;
     Some(NAMES[place].1)
 }
@@ -63,6 +64,7 @@ mod tests {
         assert_eq!(language_name("de"), Some("German"));
         assert_eq!(language_name("zh-cn"), Some("Chinese"));
         assert_eq!(language_name("EN"), Some("English"));
+        assert_eq!(language_name("tlh"), None, "it is not Tagalog");
         assert_eq!((language_name("xx"), language_name("d"), language_name("é")), (None, None, None));
         assert!(NAMES.is_sorted_by_key(|(code, _)| code));
     }

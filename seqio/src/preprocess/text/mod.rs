@@ -9,6 +9,7 @@
 mod apply;
 mod clean;
 mod definite_pronoun_resolution_simple;
+mod fewshot;
 mod fill_in_the_blank;
 mod fill_in_the_blank_sized;
 mod filter_by_string_length;
@@ -32,6 +33,8 @@ mod split_text_to_words;
 mod squad;
 mod stsb;
 mod summarize;
+#[cfg(test)]
+mod tests;
 mod translate;
 mod trivia_qa;
 mod wnli_simple;
@@ -44,6 +47,7 @@ use arrow::datatypes::Schema;
 
 use self::apply::{apply, output_schema};
 pub use self::definite_pronoun_resolution_simple::DefinitePronounResolutionSimple;
+pub use self::fewshot::Fewshot;
 pub use self::fill_in_the_blank::FillInTheBlank;
 pub use self::fill_in_the_blank_sized::FillInTheBlankSized;
 pub use self::filter_by_string_length::FilterByStringLength;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::preprocess::PreprocessError;
 use crate::preprocess::text::{Kind, Pieces, Plan, Row, TextStep, Translate, Value};
+use crate::text::counted;
 
 /// Picks two languages of the lists `language` and `translation`, which belong together, and does what `translate` does.
 /// Examples that lack one of the two are dropped.
@@ -19,7 +20,7 @@ use crate::preprocess::text::{Kind, Pieces, Plan, Row, TextStep, Translate, Valu
 #[serde(deny_unknown_fields)]
 #[schemars(example = Self::new("de", "en"))]
 pub struct MultiTranslate {
-    /// The language to translate from, as it stands in `language`: two letters, or more of which the first two count.
+    /// The language to translate from, as it stands in `language`: two letters, or with a region, as `zh-cn`.
     pub source_language: String,
     /// The language to translate to.
     pub target_language: String,
@@ -65,7 +66,10 @@ impl TextStep for MultiTranslate {
         let (languages, texts) = (row.texts(0), row.texts(1));
         if languages.len() != texts.len() {
             let (languages, texts) = (languages.len(), texts.len());
-            return Err(row.fail(1, format!("it has {texts} texts, but `language` has {languages}")));
+            return Err(row.fail(
+                1,
+                format!("it has {}, but `language` has {languages}", counted(texts as u64, "text")),
+            ));
         }
         let find = |wanted: &str| {
             let place = languages.iter().position(|language| *language == wanted)?;

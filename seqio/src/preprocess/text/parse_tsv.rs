@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::preprocess::PreprocessError;
 use crate::preprocess::text::{Kind, Pieces, Plan, Row, TextStep, Value, setting, tab, text_key};
+use crate::text::counted;
 
 /// Cuts a text at every delimiter into as many columns as are named; quotes mean nothing. A source of `tsv` does the same
 /// and more, for files that are tables as a whole.
@@ -79,6 +80,8 @@ pub(super) fn split_fields<'a>(
     let fields: Vec<&str> = row.text(0).split(delimiter).collect();
     match fields.len() == number {
         true => Ok(fields),
-        false => Err(row.fail(0, format!("it has {} fields, but {says} {number}", fields.len()))),
+        false => {
+            Err(row.fail(0, format!("it has {}, but {says} {number}", counted(fields.len() as u64, "field"))))
+        }
     }
 }

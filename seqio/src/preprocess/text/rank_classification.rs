@@ -191,7 +191,12 @@ mod tests {
     #[test]
     fn every_choice_becomes_an_example_of_its_question() {
         let output = step(RankMode::Eval).apply(farms(), &StepContext::default()).unwrap();
-        insta::assert_snapshot!(show(&output), @"");
+        insta::assert_snapshot!(show(&output), @r#"
+        idx: [1525167374551691747, 0]  inputs: "needed "  targets: "water"  is_correct: true  weight: 1.0
+        idx: [1525167374551691747, 1]  inputs: "wanted "  targets: "cows"  is_correct: false  weight: 1.0
+        idx: [2127587768779392934, 0]  inputs: "a"  targets: "c"  is_correct: false  weight: 0.5
+        idx: [2127587768779392934, 1]  inputs: "b"  targets: "d"  is_correct: false  weight: 0.5
+        "#);
         assert_step_laws(&step(RankMode::Eval), &StepContext::default(), &farms());
     }
 

@@ -233,11 +233,19 @@ mod tests {
         let mut step =
             RankClassificationFormatter::new("{premise} Why?", ["I think {choice1}.", "{{{choice2}}}"]);
         let output = step.apply(farms(), &StepContext::default()).unwrap();
-        insta::assert_snapshot!(show(&output), @"");
+        insta::assert_snapshot!(show(&output), @r#"
+        idx: [1525167374551691747, 0]  inputs: "The farm needed water. Why?"  targets: "I think It was dry."  is_correct: true
+        idx: [1525167374551691747, 1]  inputs: "The farm needed water. Why?"  targets: "{It was wet}"  is_correct: false
+        idx: [2127587768779392934, 0]  inputs: "It rained. Why?"  targets: "I think x."  is_correct: false
+        idx: [2127587768779392934, 1]  inputs: "It rained. Why?"  targets: "{y}"  is_correct: true
+        "#);
         assert_step_laws(&step, &StepContext::default(), &farms());
         step.mode = RankMode::Train;
         let output = step.apply(farms(), &StepContext::default()).unwrap();
-        insta::assert_snapshot!(show(&output), @"");
+        insta::assert_snapshot!(show(&output), @r#"
+        idx: [1525167374551691747, 0]  inputs: "The farm needed water. Why?"  targets: "I think It was dry."  is_correct: true
+        idx: [2127587768779392934, 1]  inputs: "It rained. Why?"  targets: "{y}"  is_correct: true
+        "#);
         assert_step_laws(&step, &StepContext::default(), &farms());
     }
 
@@ -248,14 +256,14 @@ mod tests {
             step.output_schema(&schema, &StepContext::default()).unwrap_err().to_string()
         };
         let step = RankClassificationFormatter::new("{premis}", ["{choice1}", "{choice3}"]);
-        insta::assert_snapshot!(refused(&step), @"");
+        insta::assert_snapshot!(refused(&step), @"step `rank_classification_formatter` needs columns `premis`, `choice3`, but the examples have only `premise`, `choice1`, `choice2`, `label`");
         let mut step = RankClassificationFormatter::new("{premise}", ["{choice1}"]);
         step.inputs_formats = ChoiceFormats::Each(vec!["a".to_owned(), "b".to_owned()]);
-        insta::assert_snapshot!(refused(&step), @"");
+        insta::assert_snapshot!(refused(&step), @"step `rank_classification_formatter`: `inputs_formats` has 2 templates, and `targets_formats` 1");
         step.targets_formats = ChoiceFormats::One("c".to_owned());
         step.label_key = "choice1".to_owned();
-        insta::assert_snapshot!(refused(&step), @"");
+        insta::assert_snapshot!(refused(&step), @"step `rank_classification_formatter` needs `choice1` to be whole numbers, or lists of them, but it is `string`");
         step.inputs_formats = ChoiceFormats::One("d".to_owned());
-        insta::assert_snapshot!(refused(&step), @"");
+        insta::assert_snapshot!(refused(&step), @"step `rank_classification_formatter`: one of `inputs_formats` and `targets_formats` must be a list, with a template for each choice");
     }
 }

@@ -10,9 +10,9 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, Int64Type};
 
 use crate::example::ExampleRow;
-use crate::preprocess::PreprocessError;
 use crate::preprocess::text::{Kind, Made};
-use crate::rng::{Draws, StepRandom};
+use crate::preprocess::{PreprocessError, StepContext};
+use crate::rng::Draws;
 
 /// A column that is read.
 pub(super) enum Column {
@@ -48,7 +48,7 @@ pub(super) struct Row<'a> {
     pub(super) names: &'a [(String, Kind)],
     pub(super) columns: &'a [Column],
     pub(super) row: &'a ExampleRow,
-    pub(super) random: StepRandom,
+    pub(super) ctx: &'a StepContext,
 }
 
 impl<'a> Row<'a> {
@@ -106,7 +106,7 @@ impl<'a> Row<'a> {
 
     /// The random numbers for this example.
     pub(super) fn draws(&self) -> Draws {
-        self.random.example(&self.row.id)
+        self.ctx.random.example(&self.row.id)
     }
 
     /// The error that a column's value in this row cannot be used.

@@ -20,7 +20,7 @@ use crate::preprocess::text::{Kind, Pieces, Plan, Row, TextStep, Value, setting}
 #[serde(deny_unknown_fields)]
 #[schemars(example = Self::new("de", "en"))]
 pub struct Translate {
-    /// The language to translate from, which is the name of its column: two letters, or more of which the first two count.
+    /// The language to translate from, which is the name of its column: two letters, or with a region, as `zh-cn`.
     pub source_language: String,
     /// The language to translate to, and its column.
     pub target_language: String,
