@@ -79,6 +79,7 @@ fn trimmed(lengths: &FeatureLengths, examples: &[Example]) -> Output {
     let ctx = StepContext {
         output_features: names.iter().map(|name| ((*name).clone(), feature.clone())).collect(),
         lengths: lengths.clone(),
+        ..StepContext::default()
     };
     let output = Trim::default().apply(input, &ctx).unwrap();
     let rows = |name: &String| -> Vec<Vec<i64>> {

@@ -243,7 +243,7 @@ impl Case {
             let kept: Vec<usize> = group
                 .iter()
                 .map(|example| *example as usize)
-                .filter(|example| self.key("drop", epoch, *example, None).value() % self.drop != 0)
+                .filter(|example| !self.key("drop", epoch, *example, None).value().is_multiple_of(self.drop))
                 .collect();
             for merged in kept.chunks(self.merge) {
                 let tokens: Vec<i32> = merged.iter().flat_map(|example| self.tokens(*example)).collect();

@@ -54,8 +54,11 @@ fn steps_answer_as_seqio_and_t5_do() {
     assert_eq!(different, DIFFERENCES.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>());
 }
 
+/// Steps, and what comes out of them if that is known.
+type Answer = (Vec<Arc<dyn Preprocessor>>, Option<Vec<Value>>);
+
 /// The steps that do what a function does with the settings of a case, and the rows they must give; `None` for an error.
-fn answers(name: &str, case: &Value) -> Vec<(Vec<Arc<dyn Preprocessor>>, Option<Vec<Value>>)> {
+fn answers(name: &str, case: &Value) -> Vec<Answer> {
     let kwargs = &case["kwargs"];
     let output = |value: &Value| value.as_array().cloned();
     let one = |step: Value| vec![(vec![made(step)], output(&case["output"]))];

@@ -107,7 +107,10 @@ impl<'c> JsonColumn<'c> {
         &mut self,
         read: impl FnOnce(&mut String) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let Values::Text { row, .. } = &mut self.values else { return Ok(self.push_null()) };
+        let Values::Text { row, .. } = &mut self.values else {
+            self.push_null();
+            return Ok(());
+        };
         let is_null = read(row)?;
         if is_null {
             row.clear();

@@ -107,7 +107,7 @@ mod tests {
         let guard = Guard::new(["<s>", "</s>"].into_iter().map(str::to_owned));
         let text = "<s>a</s>b</s>";
         assert_eq!(guard.places(text), [0..3, 4..8, 9..13]);
-        let written = guard.write(text, &[4..8]).unwrap();
+        let written = guard.write(text, std::slice::from_ref(&(4..8))).unwrap();
         let (bos, eos) = (guard.marker().spell("<s>"), guard.marker().spell("</s>"));
         assert_eq!(written.text, format!("{bos}a</s>b{eos}"));
         let places = [0, 1, bos.len(), bos.len() + 5, bos.len() + 6, written.text.len() - 1];

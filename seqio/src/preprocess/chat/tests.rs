@@ -55,12 +55,11 @@ fn template(name: &str) -> String {
     String::from_utf8(golden::bytes(&format!("chat/{name}.jinja"))).unwrap()
 }
 
-/// Text, ids and what counts of each example.
-fn run(
-    step: &Chat,
-    ctx: &StepContext,
-    input: &Examples,
-) -> Result<Vec<(String, Vec<i32>, Vec<i32>)>, String> {
+/// Text, ids and what counts of an example.
+type Rendered = (String, Vec<i32>, Vec<i32>);
+
+/// That of each example.
+fn run(step: &Chat, ctx: &StepContext, input: &Examples) -> Result<Vec<Rendered>, String> {
     let step = Chat { keep_pretokenized: true, ..step.clone() };
     let output = step.apply(input.clone(), ctx).map_err(|error| error.to_string())?;
     let ids = |name: &str, row: usize| {
