@@ -75,8 +75,7 @@ fn a_loss_mask_is_edited_with_its_feature() {
     let bad = project.read("data/masked.jsonl");
     project.write("data/masked.jsonl", String::from_utf8(bad).unwrap().replace("[1,0]", "[1]"));
     let message = project.seqio(line).fails(1);
-    for words in ["data/masked.jsonl:2, id ", "`targets` has 3 tokens, but `targets_loss` beside them has 2"]
-    {
+    for words in ["(masked.jsonl:2, id ", "`targets` has 3 tokens, but `targets_loss` beside them has 2"] {
         assert!(message.contains(words), "{message}");
     }
 }

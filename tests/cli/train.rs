@@ -75,23 +75,27 @@ pub(crate) fn train(project: &Project, settings: &[&str]) -> Ran {
 #[test]
 fn a_decoder_learns_from_rows_of_inputs_and_targets() {
     let project = project();
+    // With one layer nobody who has a loss would notice.
     let settings = [
         "data.task=pairs",
+        "model.num_decoder_layers=2",
         "data.converter=prefix_lm",
         "data.lengths={inputs=24, targets=8}",
         "eval.tasks=[{task='pairs', split='train'}]",
     ];
     for attention in ["false", "true"] {
-        let attention =
-            [format!("model.inputs_bidirectional_attention={attention}"), format!("run.dir={attention}")];
+        let attention = [
+            format!("model.inputs_bidirectional_attention={attention}"),
+            format!("run.dir=with_{attention}"),
+        ];
         let settings: Vec<&str> = settings.into_iter().chain(attention.iter().map(String::as_str)).collect();
         train(&project, &settings).ok();
     }
-    let losses = |folder: &str| logged(&project, folder, "loss_per_token");
-    assert_eq!(losses("true").len(), losses("false").len());
-    assert_ne!(losses("true"), losses("false"), "inputs that see each other give other numbers");
+    let losses = |folder: &str| logged(&project, folder, "train/loss");
+    assert_eq!((losses("with_true").len(), losses("with_false").len()), (6, 6));
+    assert_ne!(losses("with_true"), losses("with_false"), "inputs that see each other give other numbers");
     let message =
-        train(&project, &[&settings[..1], &settings[2..], &["data.converter=enc_dec"]].concat()).fails(3);
+        train(&project, &[&settings[..2], &settings[3..], &["data.converter=enc_dec"]].concat()).fails(3);
     assert!(message.contains("`enc_dec` makes batches for another kind of network"), "{message}");
 }
 

@@ -54,10 +54,10 @@ fn steps_answer_as_seqio_and_t5_do() {
     assert_eq!(different, DIFFERENCES.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>());
 }
 
-/// Steps, and what comes out of them if that is known.
+/// Some steps, and the rows that they must give; `None` for an error.
 type Answer = (Vec<Arc<dyn Preprocessor>>, Option<Vec<Value>>);
 
-/// The steps that do what a function does with the settings of a case, and the rows they must give; `None` for an error.
+/// The steps that do what a function does with the settings of a case, and the rows they must give.
 fn answers(name: &str, case: &Value) -> Vec<Answer> {
     let kwargs = &case["kwargs"];
     let output = |value: &Value| value.as_array().cloned();
