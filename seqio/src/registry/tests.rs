@@ -190,7 +190,7 @@ steps    = [{ op = "append_oes" }, { op = "quark" }]
        |
     10 | steps    = [{ op = "append_oes" }, { op = "quark" }]
        |                                           ^^^^^^^
-    hint: the steps are `filter`, `select`, `rekey`, `format`, `deduplicate`, `chat`, `tokenize`, `append_eos`, `append_eos_after_trim`, `trim`, `trim_tokens_at_front`, `truncate_inputs_left`, `trivia_qa_truncate_inputs`, `select_random_chunk`, `reduce_concat_tokens`, `split_tokens`, `split_tokens_to_inputs_length`, `split_tokens_to_targets_length`, `split_tokens_to_random_length`, `concatenate_and_split_to_fixed_length`, `denoise`, `span_corruption`, `iid_denoising`, `bert_masking`, `prefix_lm`, `full_lm`, `targets_for_prefix_lm_objective`, `pack_prefix_lm_encoder_decoder`, `pack_prefix_lm_decoder_only`, `fill_in_the_middle`, `ul2`, `cache`
+    hint: the steps are `filter`, `select`, `rekey`, `format`, `deduplicate`, `translate`, `multi_translate`, `summarize`, `squad`, `trivia_qa`, `stsb`, `glue`, `wnli_simple`, `wsc`, `wsc_simple`, `definite_pronoun_resolution_simple`, `record`, `rank_classification`, `rank_classification_formatter`, `fewshot`, `lm`, `parse_tsv`, `preprocess_tsv`, `split_text_to_words`, `random_split_text`, `fill_in_the_blank`, `fill_in_the_blank_sized`, `neighboring_pairs`, `next_sentence_prediction`, `filter_by_string_length`, `pad_nonspaced_languages`, `chat`, `tokenize`, `append_eos`, `append_eos_after_trim`, `trim`, `trim_tokens_at_front`, `truncate_inputs_left`, `trivia_qa_truncate_inputs`, `select_random_chunk`, `reduce_concat_tokens`, `split_tokens`, `split_tokens_to_inputs_length`, `split_tokens_to_targets_length`, `split_tokens_to_random_length`, `concatenate_and_split_to_fixed_length`, `denoise`, `span_corruption`, `iid_denoising`, `bert_masking`, `prefix_lm`, `full_lm`, `targets_for_prefix_lm_objective`, `pack_prefix_lm_encoder_decoder`, `pack_prefix_lm_decoder_only`, `fill_in_the_middle`, `ul2`, `cache`
     "#);
     insta::assert_snapshot!(mistakes(&task(r#"
 source   = { jsonl = { train = "train.jsonl" } }
@@ -303,7 +303,7 @@ steps    = [
        |
     17 |   { op = "rekey", to_from = { targets = "targets" } },
        |          ^^^^^^^
-    hint: below it only steps that trim sequences or append ids may stand: `append_eos`, `append_eos_after_trim`, `trim`; move the step above
+    hint: below it only steps may stand that need no look at columns: `append_eos`, `append_eos_after_trim`, `trim` and those that work on token sequences; move the step above
 
     seqio.toml:18:10: task `docs`, step 8 of 8 (`cache`): a second `cache`; the first is step 5
        |
@@ -357,7 +357,7 @@ steps    = [
        |
     14 |   { op = "format", set = { note = "x" } },
        |          ^^^^^^^^
-    hint: below it only steps that trim sequences or append ids may stand: `append_eos`, `append_eos_after_trim`, `trim`; move the step above
+    hint: below it only steps may stand that need no look at columns: `append_eos`, `append_eos_after_trim`, `trim` and those that work on token sequences; move the step above
     "#);
 }
 

@@ -133,7 +133,16 @@ fn bad_records_take_their_turn_and_are_named_by_file_and_line() {
     let source = spec.open("docs", dir.path()).unwrap();
     let (shown, _) = read(&*source);
     let first: String = shown.lines().take(8).map(|line| format!("{line}\n")).collect();
-    insta::assert_snapshot!(first, @"");
+    insta::assert_snapshot!(first, @"
+    row 0 @0+0: text=0
+    row 1 @1+0: text=3
+    row 2 @2+0: text=9
+    bad 3 @3: `a.jsonl`, line 3: `text` should be a string, but is the number 7
+    row 4 @4+0: text=3
+    row 5 @5+0: text=1
+    row 6 @6+0: text=3
+    row 7 @7+0: text=2
+    ");
     let bad: String =
         shown.lines().filter(|line| line.starts_with("bad")).map(|line| format!("{line}\n")).collect();
     assert_eq!(bad.lines().count(), 2);
@@ -142,7 +151,7 @@ fn bad_records_take_their_turn_and_are_named_by_file_and_line() {
     let chunk = source.read(&file, 3, None, Box::new(|_| false)).unwrap().next().unwrap().unwrap();
     let parsed = source.parse(&file, &chunk).unwrap();
     let reject = serde_json::to_string(&chunk.reject(&parsed.bad_rows[0])).unwrap();
-    insta::assert_snapshot!(reject, @"");
+    insta::assert_snapshot!(reject, @r#"{"reason":"`a.jsonl`, line 3: `text` should be a string, but is the number 7","row":"{\"text\": 7}"}"#);
 }
 
 #[test]
