@@ -72,14 +72,6 @@ impl Written {
         meanings.extend(self.text.parse().ok().map(KeyValue::Flag));
         meanings
     }
-
-    /// Whether it can mean a value as it is shown in a key: texts have quotes there, and numbers and flags none.
-    fn can_mean(&self, shown: &Self) -> bool {
-        let is_text = |meaning: &KeyValue| matches!(meaning, KeyValue::Text(_));
-        let shown: Vec<KeyValue> =
-            shown.meanings().into_iter().filter(|meaning| is_text(meaning) == shown.is_quoted).collect();
-        self.meanings().iter().any(|meaning| shown.contains(meaning))
-    }
 }
 
 impl WrittenKey {
@@ -101,15 +93,6 @@ impl WrittenKey {
             keys = keys.iter().flat_map(|key| meanings.iter().map(|meaning| longer(key, meaning))).collect();
         }
         Ok(keys.iter().map(|key| key_text(columns, key)).collect())
-    }
-
-    /// Whether it names the row whose key is shown as `row`: for examples that share a row, and have ids of their own.
-    pub fn names_row(&self, row: &str) -> bool {
-        let Ok(row) = row.parse::<Self>() else { return false };
-        let is_there = |(name, shown): &(String, Written)| {
-            self.pairs.iter().any(|(written, value)| written == name && value.can_mean(shown))
-        };
-        row.pairs.len() == self.pairs.len() && row.pairs.iter().all(is_there)
     }
 }
 
@@ -171,17 +154,6 @@ mod tests {
             !key("id=\"5\", part=x").contains(&text(&[KeyValue::Number(5), KeyValue::Text("x".to_owned())]))
         );
         assert!(key("id=-7, part=true").contains(&text(&[KeyValue::Number(-7), KeyValue::Flag(true)])));
-    }
-
-    #[test]
-    fn a_written_key_names_the_row_that_shows_it() {
-        let names = |written: &str, row: &str| written.parse::<WrittenKey>().unwrap().names_row(row);
-        assert!(names("id=5, part=a", r#"id=5, part="a""#));
-        assert!(names(r#"part="a", id=05"#, r#"id=5, part="a""#));
-        for other in ["id=6, part=a", "id=\"5\", part=a", "id=5", "id=5, part=a, more=b", "id=5, path=a"] {
-            assert!(!names(other, r#"id=5, part="a""#), "{other}");
-        }
-        assert!(names("on=true", "on=true") && !names("on=true", r#"on="tru""#));
     }
 
     #[test]

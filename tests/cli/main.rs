@@ -36,6 +36,7 @@ mod sources;
 mod sql;
 mod stats;
 mod stream;
+mod task_errors;
 mod tfrecord;
 mod train;
 mod usage;

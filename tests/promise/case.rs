@@ -126,6 +126,22 @@ fn some_of(random: &mut Random, steps: &[&'static str]) -> Vec<&'static str> {
     steps.iter().copied().filter(|_| random.below(3) == 0).collect()
 }
 
+/// Steps at the boundary that look at one example at a time.
+const LAST_STEPS: &[&str] = &[
+    r#"{ op = "cache" }, { op = "append_eos" }"#,
+    r#"{ op = "append_eos" }, { op = "cache" }"#,
+    r#"{ op = "append_eos_after_trim" }"#,
+    r#"{ op = "append_eos" }, { op = "trim" }"#,
+    r#"{ op = "cache" }"#,
+];
+
+/// Steps below the boundary that merge, split, drop or reorder.
+const ITEM_STEPS: &[&str] = &[
+    r#"{ op = "cache" }, { op = "reduce_concat_tokens", batch_size = 3 }, { op = "split_tokens", max_tokens_per_segment = 9, min_tokens_per_segment = 2 }, { op = "append_eos" }"#,
+    r#"{ op = "cache" }, { op = "select_random_chunk", max_length = 7, uniform_random_start = true }, { op = "append_eos_after_trim" }"#,
+    r#"{ op = "split_tokens", max_tokens_per_segment = 5 }, { op = "reduce_concat_tokens", batch_size = 2 }"#,
+];
+
 impl Record {
     /// A record that every step lets pass.
     fn kept_by_all_steps() -> Self {
@@ -167,13 +183,11 @@ impl Case {
             vocabulary: random.pick(&["byte", "sentencepiece", "sentencepiece"]),
             first_steps,
             token_steps,
-            last_steps: random.pick(&[
-                r#"{ op = "cache" }, { op = "append_eos" }"#,
-                r#"{ op = "append_eos" }, { op = "cache" }"#,
-                r#"{ op = "append_eos_after_trim" }"#,
-                r#"{ op = "append_eos" }, { op = "trim" }"#,
-                r#"{ op = "cache" }"#,
-            ]),
+            last_steps: random.pick(if converter == "lm" && random.below(3) == 0 {
+                ITEM_STEPS
+            } else {
+                LAST_STEPS
+            }),
             shuffled: random.below(4) > 0,
             examples: if examples > 2 { examples * scale } else { examples },
             lengths: (random.pick(&[6, 16, 40]), random.pick(&[5, 16, 33, 64])),
@@ -201,6 +215,7 @@ impl Case {
         self.converter == "lm"
             && self.pack == "best_fit"
             && !self.last_steps.contains("trim")
+            && !ITEM_STEPS.contains(&self.last_steps)
             && !steps.any(|step| step.contains("filter") || step.contains("deduplicate"))
     }
 

@@ -1,8 +1,13 @@
 //! What is read from a cache is what was put in.
 
+use std::sync::Arc;
+
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
-use seqio::ExampleStore;
+use seqio::{
+    ByteVocabulary, Converter, Dataset, DatasetConfig, ExampleStore, Feature, Horizon, ItemSteps,
+    NamedItemStep, Preprocessor, SpanCorruption, StepContext, StreamTask,
+};
 
 use super::tiny::{World, files, lines, small};
 use crate::reader::CachedSplit;
@@ -101,6 +106,38 @@ fn the_reader_counts_the_bytes_of_the_ids_it_reads() {
     split.read_tokens(0, 0, 0, &mut [0; 4]).unwrap();
     split.read_tokens(1, 0, 1, &mut [0; 3]).unwrap();
     assert_eq!(split.tokens_read_bytes(), 4 * 4 + 3 * 2);
+}
+
+#[test]
+fn rows_of_corrupted_spans_are_planned_without_reading_a_token() {
+    let world = World::new(&[("train", &lines("a longer line of text, number ", 600))]);
+    world.build("caches", &["train"], &small(1));
+    let split = Arc::new(world.open("caches", "train"));
+    let feature = Feature {
+        vocabulary: Arc::new(ByteVocabulary::new(100, true).unwrap()),
+        vocabulary_name: "bytes".to_owned(),
+        add_eos: true,
+        required: true,
+    };
+    let names = ["inputs".to_owned(), "targets".to_owned()];
+    let lengths = [("inputs", 64), ("targets", 32)];
+    let ctx = StepContext {
+        output_features: names.iter().map(|name| (name.clone(), feature.clone())).collect(),
+        lengths: lengths.map(|(name, length)| (name.to_owned(), length)).into(),
+        ..StepContext::default()
+    };
+    let step = SpanCorruption::default().item_step(&ctx).unwrap().unwrap();
+    let name = "span_corruption".to_owned();
+    let steps = vec![NamedItemStep { words: name.clone(), name, occurrence: 0, step }];
+    let steps = ItemSteps::new(steps, names.to_vec(), names.to_vec());
+    let config = DatasetConfig::new("train", Converter::EncDec, lengths).batch_size(4).read_ahead(0, 1);
+    let task = StreamTask::new("spans", "first").items(steps);
+    let dataset = Dataset::new(task, Arc::clone(&split) as Arc<dyn ExampleStore>, config).unwrap();
+    let plan = dataset.plan(Horizon::Epochs(2)).unwrap();
+    assert!(plan.rows > 100 && plan.fill["inputs"] > 0.5, "{plan:?}");
+    assert_eq!(split.tokens_read_bytes(), 0);
+    dataset.iter_from(3).unwrap().next().unwrap().unwrap();
+    assert!(split.tokens_read_bytes() > 0);
 }
 
 #[test]

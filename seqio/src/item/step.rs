@@ -10,7 +10,7 @@ use crate::rng::Key;
 
 /// A step that is told of items by their lengths.
 ///
-/// Laws, checked by `testing::assert_item_step_laws`: the result depends on nothing but the items and their keys;
+/// Laws: the result depends on nothing but the items and their keys;
 /// items that stand in different groups of [`ItemStep::merges`] do not touch each other; and a sequence that is made
 /// has the length that was promised.
 pub trait ItemStep: Debug + Send + Sync {
