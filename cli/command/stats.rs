@@ -128,7 +128,11 @@ fn forecasts(opened: &Opened, args: &StatsArgs) -> anyhow::Result<Vec<Forecast>>
     if split.examples() == 0 {
         return Ok(Vec::new());
     }
-    wanted.into_iter().filter_map(|lengths| forecast(opened, lengths, args).transpose()).collect()
+    // Of lengths that nobody asked for, those are left out for which steps cannot be carried out.
+    let can_be =
+        |lengths: &FeatureLengths| !args.lengths.is_empty() || opened.task.item_steps(lengths).is_ok();
+    let wanted = wanted.into_iter().filter(can_be);
+    wanted.filter_map(|lengths| forecast(opened, lengths, args).transpose()).collect()
 }
 
 /// `None` if there is nothing to pack.

@@ -65,6 +65,15 @@ fn targets_that_would_be_too_long_are_refused_before_data() {
 }
 
 #[test]
+fn lengths_that_nobody_asked_for_stop_no_statistics() {
+    let project = project();
+    project.write("seqio.toml", TASKS.replace("extra_ids = 100", "extra_ids = 20"));
+    project.seqio("stats spans").ok();
+    let refused = project.seqio("stats spans --lengths inputs=512,targets=114").fails(1);
+    assert!(refused.contains("sentinels"), "{refused}");
+}
+
+#[test]
 fn the_middle_is_put_last_in_every_row() {
     let project = project();
     let rows = project.seqio("stream middle --batch-size 2 --lengths 64 --steps 2").ok().json_lines();

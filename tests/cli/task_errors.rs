@@ -122,7 +122,7 @@ fn here(case: &str) -> Here {
             task: Task { source: "none-*.jsonl", ..Task::named("a") },
             command: "stream a --lengths 3",
             code: 1,
-            words: &["task `a`, source", "no file matches `none-*.jsonl`", "the folder that the file is in"],
+            words: &["task `a`, source: no file matches", "none-*.jsonl`", "the folder that the file is in"],
         },
         "registry get unknown" => Refused {
             task: Task::named("a"),

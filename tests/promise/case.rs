@@ -171,6 +171,8 @@ impl Case {
         let steps: &[&str] = if source == "text" { TEXT_STEPS } else { RECORD_STEPS };
         let first_steps = some_of(&mut random, steps);
         let token_steps = some_of(&mut random, TOKEN_STEPS);
+        let has_items = converter == "lm" && random.below(3) == 0;
+        let last_steps = random.pick(if has_items { ITEM_STEPS } else { LAST_STEPS });
         let examples = random.pick(&[1, 2, 5, 17, 64, 150]);
         let pack = random.pick(&["best_fit", "best_fit", "greedy", "none"]);
         let case = Self {
@@ -183,11 +185,7 @@ impl Case {
             vocabulary: random.pick(&["byte", "sentencepiece", "sentencepiece"]),
             first_steps,
             token_steps,
-            last_steps: random.pick(if converter == "lm" && random.below(3) == 0 {
-                ITEM_STEPS
-            } else {
-                LAST_STEPS
-            }),
+            last_steps,
             shuffled: random.below(4) > 0,
             examples: if examples > 2 { examples * scale } else { examples },
             lengths: (random.pick(&[6, 16, 40]), random.pick(&[5, 16, 33, 64])),
