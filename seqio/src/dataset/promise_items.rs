@@ -303,6 +303,22 @@ proptest! {
     }
 
     #[test]
+    fn readers_of_one_data_set_do_not_disturb_each_other(case in case()) {
+        prop_assume!(!case.is_empty());
+        let all = digests(&some(case.dataset(|config| config).iter().unwrap()));
+        let dataset = case.dataset(|config| config);
+        let all_at_once = std::thread::scope(|scope| {
+            let dataset = &dataset;
+            let from = |at: usize| scope.spawn(move || digests(&some(dataset.iter_from(at as u64).unwrap())));
+            let readers: Vec<_> = (0..4).map(|reader| (reader % 2).min(all.len())).map(|at| (at, from(at))).collect();
+            readers.into_iter().map(|(at, reader)| (at, reader.join().unwrap())).collect::<Vec<_>>()
+        });
+        for (at, found) in all_at_once {
+            prop_assert_eq!(&found[..all.len() - at], &all[at..]);
+        }
+    }
+
+    #[test]
     fn hosts_share_the_rows(case in case(), hosts in 1u64..4) {
         prop_assume!(!case.is_empty());
         let whole = some(case.dataset(|config| config).iter().unwrap());

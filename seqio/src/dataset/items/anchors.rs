@@ -76,10 +76,11 @@ impl Anchors {
         anchors
     }
 
-    /// Takes note of a beginning.
+    /// Takes note of a beginning. Of epochs without items, which begin at the same position as the one after them, the
+    /// last counts, whoever comes to tell of an earlier one.
     pub(crate) fn insert(&mut self, anchor: Anchor) {
         let place = self.known.entry(anchor.position(self.size)).or_insert((anchor, None));
-        if place.0 != anchor {
+        if place.0.epoch < anchor.epoch {
             *place = (anchor, None);
         }
     }
@@ -87,8 +88,9 @@ impl Anchors {
     /// Takes note of how many items a window has.
     pub(crate) fn count(&mut self, anchor: &Anchor, items: u64) {
         self.insert(*anchor);
-        if let Some((_, known)) = self.known.get_mut(&anchor.position(self.size)) {
-            *known = Some(items);
+        match self.known.get_mut(&anchor.position(self.size)) {
+            Some((there, known)) if there == anchor => *known = Some(items),
+            _ => {}
         }
     }
 
@@ -115,5 +117,26 @@ impl Anchors {
             next = items.map(|items| at + items);
             Some(*anchor)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_without_items_gives_way_to_the_next_and_never_comes_back() {
+        let mut anchors = Anchors::new(4);
+        let first = Anchor::epoch(0, 0);
+        anchors.count(&first, 3);
+        for epoch in [1, 3, 2, 1] {
+            anchors.insert(Anchor::epoch(epoch, 3));
+        }
+        anchors.count(&Anchor::epoch(1, 3), 2);
+        assert_eq!(anchors.find(2), Found::In(Counted { anchor: first, items: 3 }));
+        assert_eq!(anchors.find(3), Found::From(Anchor::epoch(3, 3)));
+        anchors.count(&Anchor::epoch(3, 3), 1);
+        assert_eq!(anchors.find(3), Found::In(Counted { anchor: Anchor::epoch(3, 3), items: 1 }));
+        assert_eq!(anchors.chain().count(), 2);
     }
 }

@@ -225,16 +225,19 @@ impl GroupedItems {
             skip = 0;
         }
         items.truncate(self.window as usize);
-        if walk.anchor == anchor {
+        if walk.group == self.num_groups() {
             walk.end_epoch(&mut self.anchors())?;
         }
         let count = items.len() as u64;
         let planned = Arc::new(PlannedItems { store: Arc::clone(&self.store), items });
-        let mut kept = kept();
-        if kept.len() >= KEPT {
-            kept.pop_front();
+        // An epoch without items leaves nothing to keep.
+        if count > 0 {
+            let mut kept = kept();
+            if kept.len() >= KEPT {
+                kept.pop_front();
+            }
+            kept.push_back((anchor, Arc::clone(&planned)));
         }
-        kept.push_back((anchor, Arc::clone(&planned)));
         Ok((planned, count))
     }
 
@@ -324,7 +327,10 @@ impl<'a> Walk<'a> {
             };
             anchors.count(&self.anchor, window);
             self.anchor = Anchor { window: self.anchor.window + 1, group, skip, ..self.anchor };
-            anchors.insert(self.anchor);
+            // Behind the last group no window begins, but the next epoch.
+            if group < self.items.num_groups() {
+                anchors.insert(self.anchor);
+            }
         }
     }
 
