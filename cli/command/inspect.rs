@@ -65,18 +65,13 @@ fn inspect(
     let edits = match args.stage {
         StageName::Raw | StageName::Model => Default::default(),
         StageName::Task => {
-            if item_steps(&task, args)?.is_some() {
-                Default::default()
-            } else {
-                task.token_edits(&lengths(&task, args)?)?
+            let lengths = lengths(&task, args)?;
+            if let Some(steps) = task.item_steps(&lengths)? {
+                return show_items(&task, &steps, &examples, args, out);
             }
+            task.token_edits(&lengths)?
         }
     };
-    if args.stage == StageName::Task
-        && let Some(steps) = item_steps(&task, args)?
-    {
-        return show_items(&task, &steps, &examples, args, out);
-    }
     let mut json = Vec::new();
     for (number, example) in examples.iter().enumerate() {
         let columns = example.columns.iter().map(|(name, column)| {
@@ -113,11 +108,6 @@ fn inspect(
 fn lengths(task: &Task, args: &InspectArgs) -> anyhow::Result<FeatureLengths> {
     let features: Vec<String> = task.features().keys().cloned().collect();
     LengthList::resolve(&args.lengths, &features).map_err(usage)
-}
-
-/// The steps below the boundary, if they do more than edit sequences.
-fn item_steps(task: &Task, args: &InspectArgs) -> anyhow::Result<Option<ItemSteps>> {
-    Ok(task.item_steps(&lengths(task, args)?)?)
 }
 
 /// What the steps below the boundary make of the first examples.

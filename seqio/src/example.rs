@@ -54,6 +54,12 @@ impl ExampleId {
         Self::truncate(&hasher.finalize())
     }
 
+    /// Its bytes as two numbers, little-endian.
+    pub(crate) fn halves(&self) -> (u64, u64) {
+        let number = u128::from_le_bytes(self.0);
+        (number as u64, (number >> 64) as u64)
+    }
+
     /// The place of this example in a shuffled cache: examples are stored sorted by (this, id).
     pub fn shuffle_key(&self, cache_seed: u64) -> [u8; 16] {
         let mut hasher = blake3::Hasher::new();

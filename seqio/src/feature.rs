@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::vocabulary::SharedVocabulary;
 
+/// What the name of a feature's loss mask ends in: `targets_loss` says which tokens of `targets` count.
+pub const LOSS_SUFFIX: &str = "_loss";
+
 /// One output feature: a sequence of int32 token ids in a vocabulary.
 #[derive(Clone, Debug)]
 pub struct Feature {

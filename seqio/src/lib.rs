@@ -80,7 +80,7 @@ pub use crate::explain::{
     Column, Explanation, FeatureExplanation, SourceExplanation, SplitExplanation, Stage, StagePlace,
     TableExplanation, explain,
 };
-pub use crate::feature::{Feature, FeatureLengths, Features};
+pub use crate::feature::{Feature, FeatureLengths, Features, LOSS_SUFFIX};
 pub use crate::fingerprint::{Fingerprint, NotAFingerprint, canonical_json};
 pub use crate::item::{
     DEFAULT_GROUP, Draws, Item, ItemStep, ItemSteps, MadeItem, NamedItemStep, Rope, StoredSpan, TokenOp,
@@ -92,8 +92,8 @@ pub use crate::preprocess::{
     AppendEos, AppendEosAfterTrim, BertMasking, Chat, ChoiceFormats, ConcatenateAndSplitToFixedLength,
     CustomStep, CustomSteps, Deduplicate, DefinitePronounResolutionSimple, Denoise, Exemplar,
     ExemplarRequest, Exemplars, Fewshot, FillInTheBlank, FillInTheBlankSized, FillInTheMiddle, Filter,
-    FilterByStringLength, Format, FullLm, Glue, IidDenoising, LOSS_SUFFIX, Lm, LossOn, MultiTranslate,
-    NeighboringPairs, NextSentencePrediction, NoiseMaskFn, PRETOKENIZED_SUFFIX, PackPrefixLmDecoderOnly,
+    FilterByStringLength, Format, FullLm, Glue, IidDenoising, Lm, LossOn, MultiTranslate, NeighboringPairs,
+    NextSentencePrediction, NoiseMaskFn, PRETOKENIZED_SUFFIX, PackPrefixLmDecoderOnly,
     PackPrefixLmEncoderDecoder, PadNonspacedLanguages, ParseTsv, PrefixLm, PreprocessError, PreprocessTsv,
     Preprocessor, RandomSplitText, RankClassification, RankClassificationFormatter, RankMode, Record,
     ReduceConcatTokens, Rekey, Select, SelectRandomChunk, SpanCorruption, SplitKey, SplitTextToWords,

@@ -11,6 +11,7 @@ mod step;
 
 pub use self::draws::Draws;
 pub use self::step::StepRandom;
+use crate::example::ExampleId;
 
 /// 2^64 divided by the golden ratio: odd, and without a pattern in its bits.
 pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -38,6 +39,12 @@ impl Key {
     /// The key of the `index`-th part of what this key is for.
     pub fn child(self, index: u64) -> Self {
         Self(mix(self.0 ^ mix(index.wrapping_add(GOLDEN))))
+    }
+
+    /// The key of what this key is for in one example.
+    pub(crate) fn of_example(self, id: &ExampleId) -> Self {
+        let (low, high) = id.halves();
+        self.child(low).child(high)
     }
 
     /// The draws of this key, one after the other.

@@ -13,8 +13,8 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::convert::layout::Layout;
-use crate::convert::{ConvertError, Converter, LOSS_SUFFIX, ModelFeature, did_you_mean};
-use crate::feature::FeatureLengths;
+use crate::convert::{ConvertError, Converter, ModelFeature, did_you_mean};
+use crate::feature::{FeatureLengths, LOSS_SUFFIX};
 use crate::text::quoted;
 
 /// A converter with its settings.

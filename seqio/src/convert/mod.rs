@@ -25,7 +25,6 @@ pub use pack::{
     default_window,
 };
 pub use row_writer::RowWriter;
-pub(crate) use sequences::LOSS_SUFFIX;
 
 use crate::text::{nearest, quoted};
 

@@ -22,11 +22,11 @@ use std::collections::BTreeMap;
 use crate::batch::{Array, Values};
 use crate::convert::layout::{Dtype, Form, Layout, ModelFeature, Side, SideLayout, Slot};
 use crate::convert::prepacked::{PrepackedWriter, missing_segment};
-use crate::convert::sequences::{ExampleTokens, LOSS_SUFFIX, LossMask, Sequences};
+use crate::convert::sequences::{ExampleTokens, LossMask, Sequences};
 use crate::convert::side::{SideRow, SideWriter, f32_row, i32_row};
 use crate::convert::{Conversion, ConvertError, Span};
 use crate::dataset::{ExampleStore, SequenceEdits, StoreError};
-use crate::feature::FeatureLengths;
+use crate::feature::{FeatureLengths, LOSS_SUFFIX};
 use crate::preprocess::TokenEdit;
 
 /// Writes rows for one converter, set of lengths and store.

@@ -3,9 +3,6 @@
 use crate::convert::Span;
 use crate::dataset::{ExampleStore, SequenceEdits, StoreError};
 
-/// What the name of a feature's loss mask ends in: `targets_loss` says which tokens of `targets` count.
-pub(crate) const LOSS_SUFFIX: &str = "_loss";
-
 /// Where a task feature comes from.
 #[derive(Clone, Debug)]
 pub(super) struct Sequences {

@@ -26,42 +26,55 @@ struct Case {
     config: DatasetConfig,
 }
 
+/// Identity and origin of an example.
+pub(super) fn row(example: usize) -> ExampleRow {
+    let origin = Origin { file: 0, row: example as u64, offset: 0, length: 0 };
+    ExampleRow::new(ExampleId::new("docs", "a", 0, example as u64), vec![origin])
+}
+
+/// Requests of any shape, for examples of a dozen tokens; for a decoder alone if `lm` says so.
+pub(super) fn requests(lm: impl Strategy<Value = bool>) -> impl Strategy<Value = DatasetConfig> {
+    let shape = (lm, 1usize..8, 1usize..10, 0..3u8, 1u64..14);
+    let order = (0..3u8, 1u64..9, any::<u64>(), prop_oneof![Just(None), (1u64..4).prop_map(Some)], 1u64..9);
+    (shape, order).prop_map(|(shape, order)| {
+        let (lm, inputs, targets, packing, window) = shape;
+        let (kind, block, seed, epochs, batch_size) = order;
+        let (converter, limits) = if lm {
+            (Converter::Lm, vec![("targets", targets)])
+        } else {
+            (Converter::EncDec, vec![("inputs", inputs), ("targets", targets)])
+        };
+        let group = limits.iter().map(|(_, limit)| *limit as u64).max().unwrap();
+        let (packing, window) = match packing {
+            0 => (Packing::None, window),
+            1 => (Packing::Greedy, group * (1 + window % 3)),
+            _ => (Packing::BestFit, window),
+        };
+        let order = match kind {
+            0 => OrderKind::Storage,
+            1 => OrderKind::Blocks { size: block },
+            _ => OrderKind::Full,
+        };
+        let mut config = DatasetConfig::new("train", converter, limits)
+            .packing(packing)
+            .window(window)
+            .order(order)
+            .seed(seed)
+            .batch_size(batch_size)
+            .read_ahead(0, 1);
+        config.epochs = epochs;
+        config
+    })
+}
+
 fn case() -> impl Strategy<Value = Case> {
     let lengths = prop_oneof![
         4 => prop::collection::vec((0usize..9, 0usize..14), 1..40),
         1 => prop::collection::vec((0usize..9, 0usize..14), 1..3),
     ];
-    let shape = (any::<bool>(), 1usize..8, 1usize..10, 0..3u8, 1u64..14);
-    let order = (0..3u8, 1u64..9, any::<u64>(), prop_oneof![Just(None), (1u64..4).prop_map(Some)], 1u64..9);
-    (lengths, shape, order, any::<bool>(), any::<bool>())
-        .prop_map(|(lengths, shape, order, append, drop_remainder)| {
-            let (lm, inputs, targets, packing, window) = shape;
-            let (kind, block, seed, epochs, batch_size) = order;
-            let (converter, limits) = if lm {
-                (Converter::Lm, vec![("targets", targets)])
-            } else {
-                (Converter::EncDec, vec![("inputs", inputs), ("targets", targets)])
-            };
-            let group = limits.iter().map(|(_, limit)| *limit as u64).max().unwrap();
-            let (packing, window) = match packing {
-                0 => (Packing::None, window),
-                1 => (Packing::Greedy, group * (1 + window % 3)),
-                _ => (Packing::BestFit, window),
-            };
-            let order = match kind {
-                0 => OrderKind::Storage,
-                1 => OrderKind::Blocks { size: block },
-                _ => OrderKind::Full,
-            };
-            let mut config = DatasetConfig::new("train", converter, limits)
-                .packing(packing)
-                .window(window)
-                .order(order)
-                .seed(seed)
-                .batch_size(batch_size)
-                .read_ahead(0, 1);
-            config.epochs = epochs;
-            config.drop_remainder = drop_remainder;
+    (lengths, requests(any::<bool>()), any::<bool>(), any::<bool>())
+        .prop_map(|(lengths, config, append, drop_remainder)| {
+            let config = DatasetConfig { drop_remainder, ..config };
             Case { lengths, append, config }
         })
         .prop_filter("an open-ended stream needs a token, or it has no rows", |case| {
@@ -84,16 +97,11 @@ impl Case {
         ]
     }
 
-    fn row(example: usize) -> ExampleRow {
-        let origin = Origin { file: 0, row: example as u64, offset: 0, length: 0 };
-        ExampleRow::new(ExampleId::new("docs", "a", 0, example as u64), vec![origin])
-    }
-
     fn store(&self) -> InMemoryExamples {
         let mut store = InMemoryExamples::new(["inputs", "targets"]);
         for example in 0..self.lengths.len() {
             let [inputs, targets] = self.sequences(example);
-            store.push(Self::row(example), &[&inputs, &targets]);
+            store.push(row(example), &[&inputs, &targets]);
         }
         store
     }
@@ -127,7 +135,7 @@ impl Case {
             ))
         };
         let columns = RecordBatch::try_from_iter([("inputs", column(0)), ("targets", column(1))]).unwrap();
-        Examples::new(columns, examples.iter().map(|example| Self::row(*example)).collect())
+        Examples::new(columns, examples.iter().map(|example| row(*example)).collect())
     }
 }
 

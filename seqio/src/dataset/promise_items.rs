@@ -10,8 +10,9 @@ use proptest::prelude::*;
 
 use crate::batch::{Batch, Values};
 use crate::convert::{Converter, Packing};
+use crate::dataset::promise::{requests, row};
 use crate::dataset::*;
-use crate::example::{ExampleId, ExampleRow, Examples, Origin};
+use crate::example::Examples;
 use crate::item::{Draws, Item, ItemStep, ItemSteps, NamedItemStep, Rope, TokenOp};
 use crate::rng::Key;
 
@@ -127,33 +128,10 @@ struct Case {
 
 fn case() -> impl Strategy<Value = Case> {
     let steps = (2u64..5, 1usize..5, 1u32..9, 1u64..12);
-    let shape = (1usize..8, 1usize..10, 0..3u8, 1u64..14);
-    let order = (0..3u8, 1u64..9, any::<u64>(), prop_oneof![Just(None), (1u64..4).prop_map(Some)], 1u64..9);
-    (prop::collection::vec(1usize..14, 8..40), steps, shape, order, any::<bool>()).prop_map(
-        |(lengths, (drop, merge, cut, item_window), shape, order, drop_remainder)| {
-            let (inputs, targets, packing, window) = shape;
-            let (kind, block, seed, epochs, batch_size) = order;
-            let group = inputs.max(targets) as u64;
-            let (packing, window) = match packing {
-                0 => (Packing::None, window),
-                1 => (Packing::Greedy, group * (1 + window % 3)),
-                _ => (Packing::BestFit, window),
-            };
-            let order = match kind {
-                0 => OrderKind::Storage,
-                1 => OrderKind::Blocks { size: block },
-                _ => OrderKind::Full,
-            };
-            let limits = [("inputs", inputs), ("targets", targets)];
-            let mut config = DatasetConfig::new("train", Converter::EncDec, limits)
-                .packing(packing)
-                .window(window)
-                .order(order)
-                .seed(seed)
-                .batch_size(batch_size)
-                .read_ahead(0, 1);
-            config.epochs = epochs;
-            config.drop_remainder = drop_remainder;
+    let lengths = prop::collection::vec(1usize..14, 8..40);
+    (lengths, steps, requests(Just(false)), any::<bool>()).prop_map(
+        |(lengths, (drop, merge, cut, item_window), config, drop_remainder)| {
+            let config = DatasetConfig { drop_remainder, ..config };
             Case { lengths, drop, merge, cut, item_window, config }
         },
     )
@@ -164,15 +142,10 @@ impl Case {
         (0..self.lengths[example] as i32).map(|at| 100 * (example as i32 + 1) + at).collect()
     }
 
-    fn row(example: usize) -> ExampleRow {
-        let origin = Origin { file: 0, row: example as u64, offset: 0, length: 0 };
-        ExampleRow::new(ExampleId::new("docs", "a", 0, example as u64), vec![origin])
-    }
-
     fn store(&self) -> InMemoryExamples {
         let mut store = InMemoryExamples::new(["targets"]);
         for example in 0..self.lengths.len() {
-            store.push(Self::row(example), &[&self.tokens(example)]);
+            store.push(row(example), &[&self.tokens(example)]);
         }
         store
     }
@@ -219,12 +192,12 @@ impl Case {
             sequences.map(|ids| Some(ids.into_iter().map(Some).collect::<Vec<_>>())),
         ));
         let columns = RecordBatch::try_from_iter([("targets", column)]).unwrap();
-        Examples::new(columns, examples.iter().map(|example| Self::row(*example)).collect())
+        Examples::new(columns, examples.iter().map(|example| row(*example)).collect())
     }
 
     /// The key of an item that begins with this example, at the step of this name.
     fn key(&self, step: &str, epoch: u64, example: usize, piece: Option<u64>) -> Key {
-        let id = Self::row(example).id.0;
+        let id = row(example).id.0;
         let half = |from: usize| u64::from_le_bytes(id[from..from + 8].try_into().unwrap());
         let path = piece.map_or(0, |piece| Item::new(0, Vec::new()).piece(piece, Vec::new()).path());
         let root = Key::new(&format!("step.{step}.0"), self.config.seed, "docs", epoch);

@@ -10,6 +10,7 @@ use crate::convert::{RowWriter, WindowPlanner};
 use crate::dataset::config::DatasetConfig;
 use crate::dataset::error::DatasetError;
 use crate::dataset::order::OrderKind;
+use crate::dataset::store::StoreError;
 use crate::fingerprint::Fingerprint;
 use crate::item::ItemSteps;
 use crate::preprocess::TokenEdit;
@@ -136,6 +137,12 @@ impl Stream {
     /// An error that says that no row will ever be filled.
     pub(crate) fn no_tokens(&self) -> DatasetError {
         self.empty(format!("example with a token in {}", quoted(self.features())))
+    }
+
+    /// An error that says that the items of a group of examples cannot be planned.
+    pub(crate) fn not_planned(&self, epoch: u64, group: u64, error: StoreError) -> DatasetError {
+        let (task, split) = (self.task.clone(), self.config.split.clone());
+        DatasetError::Plan { task, split, place: format!("group {group} of epoch {epoch}"), error }
     }
 
     /// An error that says that a worker panicked.

@@ -91,25 +91,14 @@ impl WindowReader {
 
     /// The next examples of one epoch, up to `count` of them, and the epoch; `None` after the end.
     pub(crate) fn read_group(&mut self, count: u64) -> Result<Option<(u64, InMemoryExamples)>, DatasetError> {
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
         while self.epochs.is_none_or(|epochs| self.epoch < epochs) {
             let epoch = self.epoch;
             let mut examples = InMemoryExamples::new(self.features.iter().cloned());
-            let mut left = count;
-            let mut ended = false;
+            let (mut left, mut ended) = (count, false);
             while left > 0 && !ended {
-                match self.fill_chunk()? {
-                    Some((chunk, used)) => {
-                        let (from, taken) = (*used, (chunk.len() - *used).min(left));
-                        *used += taken;
-                        if let Err(error) = examples.append(chunk, from, from + taken) {
-                            return Err(self.failed(error.into()));
-                        }
-                        self.place += taken as u64;
-                        left -= taken;
-                    }
-                    None => ended = true,
-                }
+                let taken = self.take(left, &mut Some(&mut examples))?;
+                ended = taken.is_none();
+                left -= taken.unwrap_or(0);
             }
             if ended {
                 self.end_epoch()?;
@@ -138,22 +127,31 @@ impl WindowReader {
             if kept.is_none() {
                 left -= self.pass_epochs(left);
             }
-            let Some((chunk, used)) = self.fill_chunk()? else {
-                self.end_epoch()?;
-                continue;
-            };
-            let taken = (chunk.len() - *used).min(usize::try_from(left).unwrap_or(usize::MAX));
-            let from = *used;
-            *used += taken;
-            if let Some(kept) = kept
-                && let Err(error) = kept.append(chunk, from, from + taken)
-            {
-                return Err(self.failed(error.into()));
+            match self.take(left, kept)? {
+                Some(taken) => left -= taken,
+                None => self.end_epoch()?,
             }
-            self.place += taken as u64;
-            left -= taken as u64;
         }
         Ok(count - left)
+    }
+
+    /// Passes over examples of one chunk, up to `most`, keeping them if they are wanted, and says how many there were;
+    /// `None` at the end of the epoch.
+    fn take(
+        &mut self,
+        most: u64,
+        kept: &mut Option<&mut InMemoryExamples>,
+    ) -> Result<Option<u64>, DatasetError> {
+        let Some((chunk, used)) = self.fill_chunk()? else { return Ok(None) };
+        let (from, taken) = (*used, (chunk.len() - *used).min(usize::try_from(most).unwrap_or(usize::MAX)));
+        *used += taken;
+        if let Some(kept) = kept
+            && let Err(error) = kept.append(chunk, from, from + taken)
+        {
+            return Err(self.failed(error.into()));
+        }
+        self.place += taken as u64;
+        Ok(Some(taken as u64))
     }
 
     /// Passes over whole epochs by arithmetic, once their length is known.

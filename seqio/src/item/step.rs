@@ -37,13 +37,7 @@ pub struct Draws<'a> {
 impl Draws<'_> {
     /// The key of an item: the same wherever and whenever the item is planned.
     pub fn key(&self, item: &Item) -> Result<Key, StoreError> {
-        let id = self.store.id(item.example())?.0;
-        let half = |from: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&id[from..from + 8]);
-            u64::from_le_bytes(bytes)
-        };
-        Ok(self.root.child(half(0)).child(half(8)).child(item.path()))
+        Ok(self.root.of_example(&self.store.id(item.example())?).child(item.path()))
     }
 }
 

@@ -6,9 +6,9 @@ use arrow::array::{Array, ArrayRef, AsArray, Int32Array, ListArray, RecordBatch}
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Schema, SchemaRef};
 
-use crate::convert::LOSS_SUFFIX;
 use crate::example::Examples;
 use crate::feature::Features;
+use crate::feature::LOSS_SUFFIX;
 use crate::preprocess::{PreprocessError, Preprocessor, StepContext, TokenEdit};
 use crate::text::{nearest, quoted};
 

@@ -42,7 +42,7 @@ use serde_json::{Map, Value};
 
 pub use self::append_eos::AppendEos;
 pub use self::append_eos_after_trim::AppendEosAfterTrim;
-pub use self::chat::{Chat, LOSS_SUFFIX, LossOn};
+pub use self::chat::{Chat, LossOn};
 pub(crate) use self::columns::check_token_ids;
 pub use self::columns::token_type;
 pub use self::custom::{CustomStep, CustomSteps};

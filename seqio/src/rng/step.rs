@@ -16,9 +16,7 @@ impl StepRandom {
 
     /// The draws for an example.
     pub fn example(&self, id: &ExampleId) -> Draws {
-        let half =
-            |at: usize| id.0[at..at + 8].iter().rev().fold(0, |half, byte| half << 8 | u64::from(*byte));
-        self.0.child(half(0)).child(half(8)).draws()
+        self.0.of_example(id).draws()
     }
 }
 

@@ -26,6 +26,7 @@ mod lines;
 mod listing;
 mod location;
 mod members;
+pub(crate) mod numbered;
 mod parquet;
 mod patterns;
 mod program;

@@ -9,21 +9,10 @@ use arrow::datatypes::SchemaRef;
 use seqio_sql::{NextRow, SortedRow, SortedRows, SqlError, gather};
 
 use crate::key::key_text;
-use crate::source::{RawChunk, RawRecords, SourceError, SourceRange};
+use crate::source::numbered::{CHUNK_BYTES, CHUNK_ROWS, RANGE_ROWS, range_at};
+use crate::source::{RawChunk, RawRecords, SourceError};
 use crate::sql::key::key_of;
 use crate::sql::words::in_query;
-
-/// Rows of a range of a result.
-pub(super) const RANGE_ROWS: u64 = 1 << 16;
-/// A chunk has at most this many rows,
-const CHUNK_ROWS: usize = 1024;
-/// and ends with the row that brings it to this many bytes.
-const CHUNK_BYTES: u64 = 1 << 20;
-
-/// The range of a result that begins with this row.
-pub(super) fn result_range(file: u32, start: u64) -> SourceRange {
-    SourceRange { file, start, end: start + RANGE_ROWS }
-}
 
 /// A result as the last file of its split.
 pub(super) struct ResultFile {
@@ -79,7 +68,7 @@ impl ResultChunks {
         let first_ordinal = self.num_rows - start;
         let mut picked = Vec::new();
         let mut bytes = 0;
-        while picked.len() < CHUNK_ROWS && bytes < CHUNK_BYTES && self.num_rows - start < RANGE_ROWS {
+        while picked.len() < CHUNK_ROWS && bytes < CHUNK_BYTES as u64 && self.num_rows - start < RANGE_ROWS {
             let Some(row) = self.row()? else { break };
             bytes += row.bytes();
             picked.push(row);
@@ -91,7 +80,7 @@ impl ResultChunks {
         let failed = |error| SqlError::Run(format!("rows cannot be put together: {error}"));
         let last_of_range = self.num_rows - start == RANGE_ROWS || picked.is_empty();
         Ok(Some(RawChunk {
-            range: result_range(self.file.index, start),
+            range: range_at(self.file.index, start),
             first_ordinal,
             num_records: picked.len() as u64,
             first_offset: start + first_ordinal,

@@ -23,6 +23,7 @@ use seqio_sql::{Checked, Join, KeySorter, Rules, SortedRows, SqlError};
 
 use crate::example::{ExampleId, ExampleRow, Examples, Origin};
 use crate::key::{KeyValue, key_text};
+use crate::source::numbered::{range_at, ranges_of};
 use crate::source::{
     ColumnSpec, DataSource, FileRanges, ParsedChunk, RawChunk, RawChunks, RawRecords, ReadBudget,
     SourceError, SourceFile, SourceRange, SourceSpec, TABLE, convert, declared_schema,
@@ -30,7 +31,7 @@ use crate::source::{
 use crate::sql::engine::Engine;
 use crate::sql::key::key_of;
 use crate::sql::pin::check_queries;
-use crate::sql::result::{RANGE_ROWS, ResultChunks, ResultFile, result_range};
+use crate::sql::result::{ResultChunks, ResultFile};
 use crate::sql::source_table::open_tables;
 use crate::sql::words::in_query;
 
@@ -259,18 +260,12 @@ impl DataSource for SqlSource {
             }
             Ok(count)
         };
-        let mut left = split.joined(count).map_err(|error| in_query(name, &error))?;
-        let mut counts = Vec::new();
-        let mut start = 0;
-        loop {
-            let rows = left.min(RANGE_ROWS);
-            counts.push((result_range(index, start), rows));
-            left -= rows;
-            start += RANGE_ROWS;
-            if left == 0 {
-                return Ok(counts);
-            }
+        let mut counts = ranges_of(index, split.joined(count).map_err(|error| in_query(name, &error))?);
+        if counts.is_empty() {
+            // A result without rows has an empty range all the same.
+            counts.push((range_at(index, 0), 0));
         }
+        Ok(counts)
     }
 
     fn line_of(&self, _file: &SourceFile, range: SourceRange, ordinal: u64) -> Result<u64, SourceError> {

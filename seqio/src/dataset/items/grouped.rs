@@ -16,7 +16,7 @@ use crate::dataset::items::anchors::{Anchor, Anchors, Counted, Found};
 use crate::dataset::items::store::{HeldItem, PlannedItems};
 use crate::dataset::order::{EpochOrder, OrderKind};
 use crate::dataset::permutation::Permutation;
-use crate::dataset::store::{ExampleStore, StoreError};
+use crate::dataset::store::ExampleStore;
 use crate::dataset::stream::Stream;
 use crate::item::{Drawing, Item, ItemSteps};
 use crate::rng::Key;
@@ -164,9 +164,9 @@ impl GroupedItems {
         let Some(place) = self.order(epoch).place_of(example) else { return Ok(Vec::new()) };
         let group = place / self.group;
         let mut found = Vec::new();
-        let mut position = 0;
         // Windows are gone through from the first: their beginnings are counted anyhow to know the positions.
-        while let Some(counted) = self.counted(position, true)? {
+        let mut here = self.counted(0, true)?;
+        while let Some(counted) = here {
             let Anchor { epoch: at, group: first, .. } = counted.anchor;
             let start = counted.anchor.position(self.window);
             let next = self.counted(start + counted.items, true)?;
@@ -178,14 +178,14 @@ impl GroupedItems {
                 _ => u64::MAX,
             };
             if at == epoch && group <= last {
-                let planned = self.plan_window(counted.anchor)?.0;
+                let planned = self.plan_window(counted.anchor)?;
                 let shuffle = self.shuffle(&counted);
                 let holds = |item: &Item| item.sources().iter().any(|span| span.example == example);
                 for (number, _) in (0..).zip(&planned.items).filter(|(_, item)| holds(item)) {
                     found.push(start + shuffle.map_or(number, |shuffle| shuffle.invert(number)));
                 }
             }
-            position = start + counted.items;
+            here = next;
         }
         found.sort_unstable();
         Ok(found)
@@ -197,7 +197,7 @@ impl GroupedItems {
             let found = self.anchors().find(position);
             match found {
                 Found::After => return Ok(None),
-                Found::In(counted) => return Ok(Some((counted, self.plan_window(counted.anchor)?.0))),
+                Found::In(counted) => return Ok(Some((counted, self.plan_window(counted.anchor)?))),
                 // The next window: planning it counts it.
                 Found::From(anchor) if position - anchor.position(self.window) < self.window => {
                     self.plan_window(anchor).map(drop)?;
@@ -208,10 +208,10 @@ impl GroupedItems {
     }
 
     /// Plans the window that begins here, and takes note of where the next one does.
-    fn plan_window(&self, anchor: Anchor) -> Result<(Arc<PlannedItems>, u64), DatasetError> {
+    fn plan_window(&self, anchor: Anchor) -> Result<Arc<PlannedItems>, DatasetError> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, planned)) = kept().iter().find(|(at, _)| *at == anchor) {
-            return Ok((Arc::clone(planned), planned.items.len() as u64));
+            return Ok(Arc::clone(planned));
         }
         let order = self.order(anchor.epoch);
         let mut walk = Walk::new(self, anchor);
@@ -228,17 +228,16 @@ impl GroupedItems {
         if walk.group == self.num_groups() {
             walk.end_epoch(&mut self.anchors())?;
         }
-        let count = items.len() as u64;
         let planned = Arc::new(PlannedItems { store: Arc::clone(&self.store), items });
         // An epoch without items leaves nothing to keep.
-        if count > 0 {
+        if !planned.items.is_empty() {
             let mut kept = kept();
             if kept.len() >= KEPT {
                 kept.pop_front();
             }
             kept.push_back((anchor, Arc::clone(&planned)));
         }
-        Ok((planned, count))
+        Ok(planned)
     }
 
     /// Counts items from `anchor` on, until the window of `position` is counted or the stream ends.
@@ -283,16 +282,7 @@ impl GroupedItems {
         let Stream { config, task, .. } = self.stream.as_ref();
         let drawing = Drawing { seed: config.seed, task, epoch };
         let items = self.steps.plan(self.store.as_ref(), &examples[..places], drawing);
-        items.map_err(|error| self.failed(epoch, group, error))
-    }
-
-    fn failed(&self, epoch: u64, group: u64, error: StoreError) -> DatasetError {
-        DatasetError::Plan {
-            task: self.stream.task.clone(),
-            split: self.stream.config.split.clone(),
-            place: format!("group {group} of epoch {epoch}"),
-            error,
-        }
+        items.map_err(|error| self.stream.not_planned(epoch, group, error))
     }
 }
 

@@ -88,12 +88,8 @@ impl ItemReader {
         let store: Arc<dyn ExampleStore> = Arc::new(examples);
         let all: Vec<u64> = (0..store.num_examples()).collect();
         let drawing = Drawing { seed: stream.config.seed, task: &stream.task, epoch };
-        let items = self.steps.plan(store.as_ref(), &all, drawing).map_err(|error| DatasetError::Plan {
-            task: stream.task.clone(),
-            split: stream.config.split.clone(),
-            place: format!("group {} of epoch {epoch}", self.groups),
-            error,
-        })?;
+        let items = self.steps.plan(store.as_ref(), &all, drawing);
+        let items = items.map_err(|error| stream.not_planned(epoch, self.groups, error))?;
         let planned = Arc::new(PlannedItems { store, items });
         let count = planned.items.len() as u32;
         self.held.extend((0..count).map(|index| HeldItem { planned: Arc::clone(&planned), index }));

@@ -34,6 +34,7 @@ use self::marks::Written;
 use self::rows::Rows;
 use crate::example::{EncodeCounts, Examples};
 use crate::feature::Feature;
+use crate::feature::LOSS_SUFFIX;
 use crate::preprocess::columns::{token_column, token_field};
 use crate::preprocess::tokenize::PRETOKENIZED_SUFFIX;
 use crate::preprocess::{PreprocessError, Preprocessor, StepContext};
@@ -41,9 +42,6 @@ use crate::text::{nearest, quoted};
 use crate::vocabulary::SpecialPlaces;
 
 const STEP: &str = "chat";
-
-/// What a feature's name gets for that of the feature which says of its tokens whether they count.
-pub const LOSS_SUFFIX: &str = "_loss";
 
 impl Preprocessor for Chat {
     fn name(&self) -> &'static str {

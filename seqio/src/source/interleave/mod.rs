@@ -28,12 +28,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::example::{ExampleRow, Examples, Origin};
 use crate::key::{KeyValue, key_text};
+use crate::source::numbered::{NumberedChunks, ranges_of};
 use crate::source::{
     BadRow, DataSource, FileRanges, ParsedChunk, RawChunk, RawChunks, RawRecords, SourceError, SourceFile,
     SourceRange,
 };
 
-use self::rows::{RANGE_ROWS, ReadRows, Records, RowChunks, range_at};
+use self::rows::{ReadRows, Records};
 
 #[cfg(test)]
 pub(super) use self::turns::tests::shard;
@@ -274,7 +275,7 @@ impl DataSource for InterleavedSource {
     ) -> Result<RawChunks, SourceError> {
         let Some(split) = self.split_of(file) else { return Ok(Box::new(std::iter::empty())) };
         let only = range.map(|range| range.start);
-        Ok(Box::new(RowChunks::new(self.records(split, file)?, index, only, skip)))
+        Ok(Box::new(NumberedChunks::new(self.records(split, file)?, index, only, skip)))
     }
 
     fn parse(&self, file: &SourceFile, chunk: &RawChunk) -> Result<ParsedChunk, SourceError> {
@@ -302,16 +303,7 @@ impl DataSource for InterleavedSource {
 
     fn count_records(&self, file: &SourceFile, index: u32) -> Result<Vec<(SourceRange, u64)>, SourceError> {
         let Some(split) = self.split_of(file) else { return Ok(Vec::new()) };
-        let mut left = self.records(split, file)?.count()?;
-        let mut counts = Vec::new();
-        let mut start = 0;
-        while left > 0 {
-            let records = left.min(RANGE_ROWS);
-            counts.push((range_at(index, start), records));
-            left -= records;
-            start += RANGE_ROWS;
-        }
-        Ok(counts)
+        Ok(ranges_of(index, self.records(split, file)?.count()?))
     }
 
     fn line_of(&self, _file: &SourceFile, range: SourceRange, ordinal: u64) -> Result<u64, SourceError> {

@@ -1,9 +1,5 @@
 //! The records of a split's files in turns, cut into ranges and chunks by their number alone.
 //!
-//! ```text
-//! 70,000 records   ->   ranges of 65,536 and 4,464, in chunks of at most 1,024 and about 1 MiB
-//! ```
-//!
 //! A chunk has a row for each record: its file and its number there from 1, its place, and its bytes; or what is wrong,
 //! where a file breaks off.
 
@@ -19,19 +15,8 @@ use arrow::error::ArrowError;
 
 use crate::source::interleave::turns::Turns;
 use crate::source::interleave::{CutRecords, Interleave, RecordAt};
-use crate::source::{RawChunk, RawChunks, RawRecords, SourceError, SourceFile, SourceRange};
-
-/// Records of a range.
-pub(super) const RANGE_ROWS: u64 = 1 << 16;
-/// A chunk has at most this many records,
-const CHUNK_ROWS: usize = 1024;
-/// and ends with the one that brings it to this many bytes.
-const CHUNK_BYTES: usize = 1 << 20;
-
-/// The range that begins with this record.
-pub(super) fn range_at(file: u32, start: u64) -> SourceRange {
-    SourceRange { file, start, end: start + RANGE_ROWS }
-}
+use crate::source::numbered::{CHUNK_BYTES, NumberedRows};
+use crate::source::{RawChunk, RawChunks, SourceError, SourceFile};
 
 /// A file that is being read.
 struct Reading {
@@ -195,7 +180,7 @@ struct RowOf<'a> {
 
 /// Rows of a chunk that is being made.
 #[derive(Default)]
-struct Rows {
+pub(super) struct Rows {
     file: UInt64Builder,
     name: StringBuilder,
     line: UInt64Builder,
@@ -309,77 +294,25 @@ impl<'a> ReadRows<'a> {
     }
 }
 
-/// The chunks of a split.
-pub(super) struct RowChunks {
-    records: Records,
-    index: u32,
-    only: Option<u64>,
-    skip: Box<dyn Fn(u64) -> bool + Send>,
-    /// Records given out, or passed over.
-    num_rows: u64,
-    finished: bool,
-}
+impl NumberedRows for Records {
+    type Taken = Rows;
 
-impl RowChunks {
-    pub(super) fn new(
-        records: Records,
-        index: u32,
-        only: Option<u64>,
-        skip: Box<dyn Fn(u64) -> bool + Send>,
-    ) -> Self {
-        Self { records, index, only, skip, num_rows: 0, finished: false }
+    fn has_more(&mut self) -> Result<bool, SourceError> {
+        self.advance()
     }
 
-    fn next_chunk(&mut self) -> Result<Option<RawChunk>, SourceError> {
-        loop {
-            if !self.records.advance()? {
-                return Ok(None);
-            }
-            let start = self.num_rows / RANGE_ROWS * RANGE_ROWS;
-            if self.only.is_some_and(|only| start > only) {
-                return Ok(None);
-            }
-            let first = self.num_rows;
-            let mut rows = Rows::default();
-            let last_of_range = loop {
-                self.records.give(Some(&mut rows));
-                self.num_rows += 1;
-                if self.num_rows.is_multiple_of(RANGE_ROWS) || !self.records.advance()? {
-                    break true;
-                }
-                if rows.len >= CHUNK_ROWS || rows.bytes >= CHUNK_BYTES {
-                    break false;
-                }
-            };
-            if self.only.is_some_and(|only| start != only) || (self.skip)(start) {
-                continue;
-            }
-            let num_records = rows.len as u64;
-            let batch = rows.finish().map_err(|error| SourceError::Definition {
-                problem: format!("records cannot be put together: {error}"),
-            })?;
-            return Ok(Some(RawChunk {
-                range: range_at(self.index, start),
-                first_ordinal: first - start,
-                num_records,
-                first_offset: first,
-                records: RawRecords::Columns(batch),
-                last_of_range,
-                damage: None,
-            }));
+    fn take(&mut self, most: usize) -> Result<(Rows, usize), SourceError> {
+        let mut rows = Rows::default();
+        while rows.len < most && rows.bytes < CHUNK_BYTES && self.advance()? {
+            self.give(Some(&mut rows));
         }
+        let len = rows.len;
+        Ok((rows, len))
     }
-}
 
-impl Iterator for RowChunks {
-    type Item = Result<RawChunk, SourceError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.finished {
-            return None;
-        }
-        let chunk = self.next_chunk();
-        self.finished = !matches!(chunk, Ok(Some(_)));
-        chunk.transpose()
+    fn finish(&self, taken: Rows, _first: u64) -> Result<RecordBatch, SourceError> {
+        taken.finish().map_err(|error| SourceError::Definition {
+            problem: format!("records cannot be put together: {error}"),
+        })
     }
 }

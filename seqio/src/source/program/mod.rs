@@ -26,13 +26,14 @@ use crate::example::{ExampleId, ExampleRow, Examples, Origin};
 use crate::source::column::ColumnSpec;
 use crate::source::columns::is_readable_as;
 use crate::source::jsonl::{JsonTable, declared_schema};
+use crate::source::numbered::{NumberedChunks, ranges_of};
 use crate::source::{
     DataSource, FileRanges, ParsedChunk, RawChunk, RawChunks, RawRecords, SourceError, SourceFile,
     SourceRange,
 };
 use crate::text::{nearest, quoted};
 
-use self::rows::{Chunks, RANGE_ROWS, Rows, range_at};
+use self::rows::Rows;
 
 /// What a function of a program's own can fail with.
 pub type ProgramError = Box<dyn std::error::Error + Send + Sync>;
@@ -329,7 +330,7 @@ impl DataSource for OpenProgramSource {
         skip: Box<dyn Fn(u64) -> bool + Send>,
     ) -> Result<RawChunks, SourceError> {
         let only = range.map(|range| range.start);
-        Ok(Box::new(Chunks::new(self.rows(file)?, index, only, skip)))
+        Ok(Box::new(NumberedChunks::new(self.rows(file)?, index, only, skip)))
     }
 
     fn parse(&self, file: &SourceFile, chunk: &RawChunk) -> Result<ParsedChunk, SourceError> {
@@ -349,15 +350,11 @@ impl DataSource for OpenProgramSource {
 
     fn count_records(&self, file: &SourceFile, index: u32) -> Result<Vec<(SourceRange, u64)>, SourceError> {
         let mut rows = self.rows(file)?;
-        let mut counts: Vec<(SourceRange, u64)> = Vec::new();
-        let mut left = 0;
+        let mut count = 0;
         while let Some(part) = rows.next(usize::MAX, &mut 0)? {
-            left += part.num_rows() as u64;
+            count += part.num_rows() as u64;
         }
-        for start in (0..).step_by(RANGE_ROWS as usize).take_while(|start| *start < left) {
-            counts.push((range_at(index, start), (left - start).min(RANGE_ROWS)));
-        }
-        Ok(counts)
+        Ok(ranges_of(index, count))
     }
 
     fn line_of(&self, _file: &SourceFile, range: SourceRange, ordinal: u64) -> Result<u64, SourceError> {

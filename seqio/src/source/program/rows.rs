@@ -11,23 +11,12 @@ use arrow::array::{Array as _, ArrayRef, AsArray as _, RecordBatch, new_null_arr
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, SchemaRef};
 
+use crate::source::SourceError;
 use crate::source::column::ColumnSpec;
 use crate::source::columns::{convert, is_readable_as};
+use crate::source::numbered::{CHUNK_BYTES, NumberedRows};
 use crate::source::program::{Batches, failed};
-use crate::source::{RawChunk, RawRecords, SourceError, SourceRange};
 use crate::text::quoted;
-
-/// Rows of a range.
-pub(super) const RANGE_ROWS: u64 = 1 << 16;
-/// A chunk has at most this many rows,
-const CHUNK_ROWS: usize = 1024;
-/// and ends with the one that brings it to this many bytes.
-const CHUNK_BYTES: usize = 1 << 20;
-
-/// The range that begins with this row.
-pub(super) fn range_at(file: u32, start: u64) -> SourceRange {
-    SourceRange { file, start, end: start + RANGE_ROWS }
-}
 
 /// The rows of a split, one after the other.
 pub(super) struct Rows {
@@ -80,13 +69,6 @@ impl Rows {
         }
     }
 
-    /// Sees whether there is another row.
-    fn has_more(&mut self) -> Result<bool, SourceError> {
-        // A chunk that is full already takes nothing.
-        let found = self.next(0, &mut 0)?;
-        Ok(found.is_some())
-    }
-
     fn convert(&self, batch: &RecordBatch) -> Result<RecordBatch, String> {
         let mut arrays: Vec<ArrayRef> = Vec::new();
         for (name, column) in &self.columns {
@@ -137,72 +119,26 @@ fn bytes_of(column: &ArrayRef, row: usize) -> usize {
     }
 }
 
-/// The chunks of a split.
-pub(super) struct Chunks {
-    rows: Rows,
-    index: u32,
-    only: Option<u64>,
-    skip: Box<dyn Fn(u64) -> bool + Send>,
-    num_rows: u64,
-    finished: bool,
-}
+impl NumberedRows for Rows {
+    type Taken = Vec<RecordBatch>;
 
-impl Chunks {
-    pub(super) fn new(
-        rows: Rows,
-        index: u32,
-        only: Option<u64>,
-        skip: Box<dyn Fn(u64) -> bool + Send>,
-    ) -> Self {
-        Self { rows, index, only, skip, num_rows: 0, finished: false }
+    fn has_more(&mut self) -> Result<bool, SourceError> {
+        // A chunk that is full already takes nothing.
+        let found = self.next(0, &mut 0)?;
+        Ok(found.is_some())
     }
 
-    fn next_chunk(&mut self) -> Result<Option<RawChunk>, SourceError> {
-        loop {
-            if !self.rows.has_more()? {
-                return Ok(None);
-            }
-            let first = self.num_rows;
-            let start = first / RANGE_ROWS * RANGE_ROWS;
-            if self.only.is_some_and(|only| start > only) {
-                return Ok(None);
-            }
-            let room = usize::try_from(start + RANGE_ROWS - first).unwrap_or(CHUNK_ROWS).min(CHUNK_ROWS);
-            let (mut parts, mut len, mut bytes) = (Vec::new(), 0, 0);
-            while len < room && bytes < CHUNK_BYTES {
-                let Some(part) = self.rows.next(room - len, &mut bytes)? else { break };
-                len += part.num_rows();
-                parts.push(part);
-            }
-            self.num_rows += len as u64;
-            let last_of_range = self.num_rows == start + RANGE_ROWS || !self.rows.has_more()?;
-            if self.only.is_some_and(|only| start != only) || (self.skip)(start) {
-                continue;
-            }
-            let batch = concat_batches(&self.rows.schema, &parts)
-                .map_err(|error| failed(&self.rows.split, first, &error.to_string()))?;
-            return Ok(Some(RawChunk {
-                range: range_at(self.index, start),
-                first_ordinal: first - start,
-                num_records: len as u64,
-                first_offset: first,
-                records: RawRecords::Columns(batch),
-                last_of_range,
-                damage: None,
-            }));
+    fn take(&mut self, most: usize) -> Result<(Vec<RecordBatch>, usize), SourceError> {
+        let (mut parts, mut len, mut bytes) = (Vec::new(), 0, 0);
+        while len < most && bytes < CHUNK_BYTES {
+            let Some(part) = self.next(most - len, &mut bytes)? else { break };
+            len += part.num_rows();
+            parts.push(part);
         }
+        Ok((parts, len))
     }
-}
 
-impl Iterator for Chunks {
-    type Item = Result<RawChunk, SourceError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.finished {
-            return None;
-        }
-        let chunk = self.next_chunk();
-        self.finished = !matches!(chunk, Ok(Some(_)));
-        chunk.transpose()
+    fn finish(&self, taken: Vec<RecordBatch>, first: u64) -> Result<RecordBatch, SourceError> {
+        concat_batches(&self.schema, &taken).map_err(|error| failed(&self.split, first, &error.to_string()))
     }
 }
